@@ -1,0 +1,1 @@
+"""Hardware-software co-design recommendations from measured LLM workloads."""

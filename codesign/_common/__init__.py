@@ -1,0 +1,1 @@
+"""Units, errors and files: what every layer may use."""

@@ -1,0 +1,38 @@
+"""One exception tree; each class carries the exit code that the command line returns."""
+
+from __future__ import annotations
+
+
+class CodesignError(Exception):
+    """Any failure that is reported to the user as one line. Exit code 1."""
+
+    exit_code = 1
+
+
+class UsageError(CodesignError):
+    """The request itself is wrong: an unknown name, an impossible lever. Exit code 2."""
+
+    exit_code = 2
+
+
+class DataError(CodesignError):
+    """A file is unreadable, malformed or out of contract. Exit code 3."""
+
+    exit_code = 3
+
+
+class InsufficientDataError(CodesignError):
+    """The data are sound but too few, so the tool abstains. Exit code 4."""
+
+    exit_code = 4
+
+
+class CheckFailedError(CodesignError):
+    """A check that the user asked for did not hold. Exit code 5."""
+
+    exit_code = 5
+
+
+def one_of(what: str, got: object, allowed: list[str] | tuple[str, ...]) -> str:
+    """Sentence for a look-up that failed: what was asked and what exists."""
+    return f"unknown {what} {got!r}; known: {', '.join(sorted(allowed))}"

@@ -1,0 +1,83 @@
+"""Files: shipped data, whole-or-nothing writes, hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from codesign._common.errors import DataError
+
+_PACKAGE_DIR = Path(__file__).resolve().parent.parent
+
+
+def data_dir(kind: str) -> Path:
+    """Folder of shipped data, ``hwspecs`` or ``reports``.
+
+    An installed wheel carries them inside the package; in a checkout they stand
+    beside it, so that an editable install reads what the engineer edits.
+    """
+    for candidate in (_PACKAGE_DIR / "_data" / kind, _PACKAGE_DIR.parent / kind):
+        if candidate.is_dir():
+            return candidate
+    raise DataError(f"the shipped folder {kind!r} is missing; reinstall codesign")
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path``, renamed onto it only if the block succeeds.
+
+    Raises DataError (naming the path) if the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    except OSError as error:
+        raise DataError(f"{path}: cannot write here: {error.strerror}") from error
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        # mkstemp makes private files; give the result the permissions of an ordinary one.
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot write: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write ``content`` to ``path``, wholly or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Write ``content`` as UTF-8 to ``path``, wholly or not at all."""
+    write_bytes(path, content.encode("utf-8", errors="replace"))
+
+
+def read_bytes(path: Path) -> bytes:
+    """Content of ``path``. Raises DataError with the reason in one line."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file's content, read in bounded memory."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as stream:
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+    except OSError as error:
+        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+    return digest.hexdigest()

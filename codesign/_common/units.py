@@ -1,0 +1,110 @@
+"""Quantities with units at the edge (YAML, command line); plain SI floats inside.
+
+The registry is our own: in pint's default one ``b`` is the barn, and a network
+rate of 400 Gb/s has to be bits.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from typing import TYPE_CHECKING
+
+from codesign._common.errors import DataError
+
+if TYPE_CHECKING:
+    import pint
+
+_NUMBER_AND_UNIT = re.compile(
+    r"\s*(?P<number>[+-]?\d{1,30}(\.\d{0,30})?([eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ]{1,12}(/s)?)\s*"
+)
+_DEFINITIONS = [
+    "kilo- = 1e3 = k-",
+    "mega- = 1e6 = M-",
+    "giga- = 1e9 = G-",
+    "tera- = 1e12 = T-",
+    "peta- = 1e15 = P-",
+    "exa- = 1e18 = E-",
+    "milli- = 1e-3 = m-",
+    "micro- = 1e-6 = u- = µ-",
+    "nano- = 1e-9 = n-",
+    "kibi- = 2**10 = Ki-",
+    "mebi- = 2**20 = Mi-",
+    "gibi- = 2**30 = Gi-",
+    "tebi- = 2**40 = Ti-",
+    "bit = [information] = b",
+    "byte = 8 * bit = B",
+    "flop = [work] = FLOP",
+    "second = [time] = s",
+    "hertz = 1 / second = Hz",
+    "watt = [power] = W",
+    "metre = [length] = m",
+    "dollar = [currency] = USD",
+]
+
+
+@cache
+def _registry() -> pint.UnitRegistry[float]:
+    import pint
+
+    registry: pint.UnitRegistry[float] = pint.UnitRegistry(None)
+    for definition in _DEFINITIONS:
+        registry.define(definition)
+    return registry
+
+
+def parse_quantity(text: object, unit: str, where: str) -> float:
+    """Value of ``text`` (such as ``"400 Gb/s"``) in ``unit`` (such as ``"byte/s"``).
+
+    ``where`` (file and key path) opens the message of the DataError that a
+    missing unit, an unknown one or one of another kind raises.
+    """
+    import pint
+
+    example = f"expected a number with a unit that converts to {unit}, such as {_EXAMPLES[unit]!r}"
+    # Pint evaluates arithmetic; text from a file only ever holds one number and one unit.
+    match = _NUMBER_AND_UNIT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise DataError(f"{where}: {text!r} is not a number with a unit; {example}")
+    try:
+        value = float(
+            _registry().Quantity(float(match["number"]), match["unit"]).to(unit).magnitude
+        )
+    except pint.errors.PintError as error:
+        raise DataError(f"{where}: cannot read {text!r}; {example}") from error
+    if not math.isfinite(value):
+        raise DataError(f"{where}: {text!r} is not finite; {example}")
+    return value
+
+
+_EXAMPLES = {
+    "byte": "80 GB",
+    "byte/s": "3.35 TB/s",
+    "flop/s": "989.4 TFLOP/s",
+    "hertz": "1830 MHz",
+    "second": "2 us",
+    "watt": "700 W",
+}
+
+_SCALES = [(1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")]
+_SMALL_SCALES = [(1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")]
+
+
+def format_si(value: float, unit: str, digits: int = 3) -> str:
+    """``value`` with an SI prefix and ``digits`` significant digits: ``3.35 TB/s``."""
+    if not math.isfinite(value):
+        return "n/a"
+    if value == 0:
+        return f"0 {unit}"
+    scales = _SCALES if unit != "s" else _SMALL_SCALES
+    for scale, prefix in scales:
+        if abs(value) >= scale * (1 - 10.0 ** -(digits + 1)):
+            return f"{_significant(value / scale, digits)} {prefix}{unit}"
+    scale, prefix = scales[-1]
+    return f"{_significant(value / scale, digits)} {prefix}{unit}"
+
+
+def _significant(value: float, digits: int) -> str:
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:.{decimals}f}"

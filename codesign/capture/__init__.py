@@ -1,0 +1,1 @@
+"""Live runs on a GPU node. The only place that imports torch."""

@@ -1,0 +1,1 @@
+"""Step time over many GPUs: placement, parallelism."""

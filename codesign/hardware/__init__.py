@@ -1,0 +1,1 @@
+"""GPU and system specifications, levers and their costs."""

@@ -1,0 +1,1 @@
+"""From op to step to portfolio, on hardware that changes."""

@@ -1,0 +1,1 @@
+"""Ranks hardware levers by gain, confidence and cost."""

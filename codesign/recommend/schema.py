@@ -1,0 +1,273 @@
+"""The recommendations file: the one thing that every renderer reads."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+Status = Literal["identified", "assumed", "not_identifiable", "no_effect", "refused"]
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A value with its 90 % interval."""
+
+    value: float
+    lo: float
+    hi: float
+
+
+class CostItem(msgspec.Struct, frozen=True):
+    """One kind of cost of a lever step. ``value`` is None where no source gives it."""
+
+    value: float | None
+    unit: str
+    source: str
+    evidence: str
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What a lever step costs per GPU."""
+
+    area: CostItem
+    """mm2 of silicon."""
+    power: CostItem
+    """W at full rate."""
+    money: CostItem
+    """USD of components."""
+
+
+class LeverPoint(msgspec.Struct, frozen=True):
+    """A lever at one step size, over the portfolio."""
+
+    factor: float
+    label: str
+    """As an architect says it: ``+50 %: 5.03 TB/s``."""
+    gain: Interval
+    by_workload: dict[str, Interval]
+    cost: Cost | None
+    gain_per_cost: float | None
+    """Portfolio gain in per cent per unit of the ranking cost."""
+
+
+class OpShare(msgspec.Struct, frozen=True):
+    """An op that carries part of a gain, with its share of the time saved."""
+
+    workload: str
+    op_class: str
+    name: str
+    shape: str
+    precision: str | None
+    evidence: str
+    time_share: float
+    """Of the workload's step on the baseline."""
+    saved_share: float
+    """Of the time that the lever saves over the portfolio."""
+
+
+class LeverResult(msgspec.Struct, frozen=True):
+    """One lever over all its step sizes."""
+
+    lever: str
+    title: str
+    baseline: str
+    """Value on the baseline, with its unit."""
+    status: Status
+    reason: str
+    points: tuple[LeverPoint, ...]
+    elasticity: Interval | None
+    """d ln(time) / d ln(lever) at the baseline."""
+    saturates_at: float | None
+    """Factor past which the next step adds under ``saturation_threshold`` of gain."""
+    saturation_note: str
+    binding_before: dict[str, float]
+    """Share of portfolio time by binding resource on the baseline; sums to 1."""
+    binding_after: dict[str, float]
+    """The same at the largest step studied."""
+    carried_by: tuple[OpShare, ...]
+    refuted_by: str
+    """A measurement on hardware of today that would refute the claim."""
+
+
+class PairResult(msgspec.Struct, frozen=True):
+    """Two levers moved together."""
+
+    levers: tuple[str, str]
+    factors: tuple[float, float]
+    label: str
+    gain: Interval
+    product_of_singles: float
+    interaction: Interval
+    """gain / product of the single gains: above 1 they help each other."""
+    cost: Cost | None
+    gain_per_cost: float | None
+
+
+class Recommendation(msgspec.Struct, frozen=True):
+    """One ranked line of advice."""
+
+    rank: int
+    kind: Literal["hardware", "software"]
+    lever: str
+    headline: str
+    factor: float
+    label: str
+    gain: Interval
+    status: Status
+    cost: Cost | None
+    gain_per_cost: float | None
+    ranked_by: str
+    """``gain per USD`` or ``gain``; the latter says why there is no cost."""
+    p_best: float | None
+    """Share of the joint draws in which this is the best by ``ranked_by``."""
+    reason: str
+    by_workload: dict[str, Interval]
+    carried_by: tuple[OpShare, ...]
+    evidence: dict[str, float]
+    """Share of the time saved by evidence; sums to 1, empty if nothing is saved."""
+    would_change: tuple[str, ...]
+    """What would change its place in the ranking."""
+    refuted_by: str
+
+
+class BreakdownRow(msgspec.Struct, frozen=True):
+    """A slice of a workload's step."""
+
+    label: str
+    op_class: str
+    time_s: float
+    share: float
+
+
+class RooflinePoint(msgspec.Struct, frozen=True):
+    """An op on the roofline of its GPU."""
+
+    label: str
+    op_class: str
+    precision: str
+    flop_per_byte: float
+    flops_per_s: float
+    time_share: float
+
+
+class WorkloadResult(msgspec.Struct, frozen=True):
+    """One workload of the portfolio on the baseline system."""
+
+    name: str
+    title: str
+    phase: str | None
+    weight: float
+    system: str
+    gpus: int
+    step_time_s: float
+    step_time_modelled: Interval
+    """What the fitted model says of the same step: how far it is to be trusted."""
+    tokens_per_s_per_gpu: float | None
+    breakdown: tuple[BreakdownRow, ...]
+    """Slices of the step; times add up to it."""
+    evidence: dict[str, float]
+    """Share of step time by evidence; sums to 1."""
+    binding: dict[str, float]
+    """Share of step time by binding resource; sums to 1."""
+    speed_of_light_s: float
+    mfu: float | None
+    roofline: tuple[RooflinePoint, ...]
+    peak_flops_per_s: dict[str, float]
+    hbm_bandwidth_bytes_per_s: float
+    top_ops: tuple[OpShare, ...]
+    quality_warnings: tuple[str, ...]
+    assumptions: dict[str, str]
+    recipe: dict[str, Any]
+
+
+class BacktestRow(msgspec.Struct, frozen=True):
+    """Op-level score on one GPU that the model had not seen. Errors are fractions."""
+
+    op_class: str
+    precision: str
+    target: str
+    tier: Literal["spec-only", "transfer"]
+    source: str | None
+    """Source GPU of the transfer tier."""
+    trained_on: tuple[str, ...]
+    n: int
+    median_ape: float
+    mape: float
+    p90_ape: float
+    bias: float
+    coverage_90: float
+    roofline_median_ape: float
+    """Datasheet roofline on the same rows."""
+    ratio_median_ape: float | None
+    """Source time x peak ratio on the same rows; transfer tier only."""
+
+
+class WorkloadBacktestRow(msgspec.Struct, frozen=True):
+    """A whole workload projected from source to target, against the target's own measurements."""
+
+    workload: str
+    source: str
+    target: str
+    measured_gain: float
+    projected_gain: Interval
+    error: float
+    """projected / measured - 1."""
+    covered: bool
+    trained_on: tuple[str, ...]
+
+
+class Backtest(msgspec.Struct, frozen=True):
+    """The content of the backtest file."""
+
+    ops: tuple[BacktestRow, ...] = ()
+    workloads: tuple[WorkloadBacktestRow, ...] = ()
+    protocol: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+
+class Assumption(msgspec.Struct, frozen=True):
+    """A value that was not measured, and where to change it."""
+
+    name: str
+    value: str
+    source: str
+    evidence: str
+    override: str
+
+
+class Provenance(msgspec.Struct, frozen=True):
+    """What this file was made from."""
+
+    codesign_version: str
+    model: str
+    model_sha256: str
+    trained_on: tuple[str, ...]
+    seed: int
+    draws: int
+    inputs: dict[str, str]
+    """File -> sha256."""
+    software: dict[str, str]
+
+
+class Recommendations(msgspec.Struct, frozen=True):
+    """Everything that a report says."""
+
+    title: str
+    audience: str
+    generated_at: str
+    """ISO 8601, UTC; SOURCE_DATE_EPOCH is honoured."""
+    baseline: str
+    baseline_title: str
+    ranking_cost: str
+    """Unit of the cost that ranks, such as ``USD per GPU``."""
+    recommendations: tuple[Recommendation, ...]
+    levers: tuple[LeverResult, ...]
+    pairs: tuple[PairResult, ...]
+    workloads: tuple[WorkloadResult, ...]
+    backtest: Backtest
+    assumptions: tuple[Assumption, ...]
+    warnings: tuple[str, ...]
+    provenance: Provenance
+    schema_version: int = SCHEMA_VERSION

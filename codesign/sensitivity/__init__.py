@@ -1,0 +1,1 @@
+"""Op time as a function of the hardware, fitted, with covariance."""

@@ -1,0 +1,1 @@
+"""Readers of what other tools measured."""

@@ -1,0 +1,1 @@
+"""What a workload did on a system: ops, steps, quality, provenance."""

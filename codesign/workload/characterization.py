@@ -1,0 +1,159 @@
+"""The characterization: one workload on one system, in one Parquet file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from codesign._common.errors import DataError
+from codesign._common.files import atomic_path
+from codesign.workload.schema import ops_frame, validate_ops
+
+SCHEMA_VERSION = 1
+_METADATA_KEY = b"codesign"
+
+
+class SourceFile(msgspec.Struct, frozen=True):
+    """A file that the characterization was made from."""
+
+    name: str
+    sha256: str
+    bytes: int
+
+
+class Reliability(msgspec.Struct, frozen=True):
+    """Whether a derived quantity may be used, and if not, why."""
+
+    reliable: bool
+    reasons: tuple[str, ...] = ()
+
+
+class Quality(msgspec.Struct, frozen=True):
+    """What the capture is worth. ``None`` means that the count does not apply."""
+
+    known_work_share: float | None = None
+    """Share of op time whose FLOPs or bytes are known."""
+    shape_coverage: float | None = None
+    """Share of op time that has dims."""
+    launch_coverage: float | None = None
+    """Launches that have their kernel / launches."""
+    orphan_kernels: int | None = None
+    """Kernels without a launch record."""
+    clipped_events: int = 0
+    repaired_events: int = 0
+    dropped_events: int = 0
+    skewed_launches: int = 0
+    steps_found: int | None = None
+    steps_by: str | None = None
+    """How steps were found: ``ProfilerStep``, ``annotation``, ``periodicity``, ``none``."""
+    complete: bool = True
+    """False if the input was cut short and read all the same."""
+    reliability: dict[str, Reliability] = {}
+    """By derived quantity: ``idle, launch, exposed, flops, steps, step_time``."""
+    warnings: tuple[str, ...] = ()
+
+    def reliable(self, quantity: str) -> bool:
+        """Whether ``quantity`` may be relied upon; one never judged is reliable."""
+        entry = self.reliability.get(quantity)
+        return entry is None or entry.reliable
+
+
+class Header(msgspec.Struct, frozen=True):
+    """Everything about a characterization that is not a row of its table."""
+
+    workload: str
+    system: str | None
+    """Name of the system, or None if the device is unknown."""
+    title: str = ""
+    phase: str | None = None
+    schema_version: int = SCHEMA_VERSION
+    model: dict[str, Any] | None = None
+    parallelism: dict[str, int] | None = None
+    gpus: int = 1
+    ranks: tuple[int, ...] = (0,)
+    tokens_per_step: float | None = None
+    """Tokens per step over all GPUs."""
+    software: dict[str, str] = {}
+    capture_method: str = ""
+    sources: tuple[SourceFile, ...] = ()
+    quality: Quality = Quality()
+    step_time_s: float | None = None
+    """Mean wall time of a step: the sum of ``exposed_s`` plus ``idle_s``."""
+    step_time_sd_s: float | None = None
+    idle_s: float = 0.0
+    """Time of the step during which this GPU runs nothing, ``bubble_s`` included."""
+    bubble_s: float = 0.0
+    """Part of ``idle_s`` that is pipeline bubble and scales with the busy time."""
+    assumptions: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Characterization:
+    """One workload on one system: a header and the ops table (see ``schema.COLUMNS``)."""
+
+    header: Header
+    ops: pd.DataFrame
+
+    def __post_init__(self) -> None:
+        validate_ops(self.ops, self.header.workload)
+
+    def with_header(self, **changes: object) -> Characterization:
+        """The same ops under a header with ``changes`` applied."""
+        return replace(self, header=msgspec.structs.replace(self.header, **changes))
+
+    def save(self, path: str | Path) -> None:
+        """Write one Parquet file, wholly or not at all."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.Table.from_pandas(self.ops, preserve_index=False)
+        header = msgspec.json.encode(self.header, order="deterministic")
+        table = table.replace_schema_metadata({_METADATA_KEY: header})
+        with atomic_path(Path(path)) as temporary:
+            pq.write_table(table, temporary, compression="zstd")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Characterization:
+        """Read and check one Parquet file.
+
+        Raises DataError if the file is not Parquet, is not a characterization,
+        has another schema version or breaks the ops contract.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        try:
+            table = pq.read_table(Path(path))
+        except FileNotFoundError as error:
+            raise DataError(f"{path}: no such file") from error
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise DataError(f"{path}: not a readable Parquet file: {reason}") from error
+        raw = (table.schema.metadata or {}).get(_METADATA_KEY)
+        if raw is None:
+            raise DataError(
+                f"{path}: not a characterization (no {_METADATA_KEY.decode()!r} metadata); "
+                "make one with `codesign characterize`"
+            )
+        header = _decode_header(raw, str(path))
+        ops = ops_frame(table.replace_schema_metadata(None).to_pandas())
+        validate_ops(ops, str(path))
+        return cls(header, ops)
+
+
+def _decode_header(raw: bytes, where: str) -> Header:
+    try:
+        version = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
+        if version != SCHEMA_VERSION:
+            raise DataError(
+                f"{where}: schema version {version}, this codesign reads {SCHEMA_VERSION}; "
+                "characterize again or install the matching version"
+            )
+        return msgspec.json.decode(raw, type=Header)
+    except msgspec.DecodeError as error:
+        raise DataError(f"{where}: header: {error}") from error
