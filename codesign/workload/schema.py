@@ -60,7 +60,7 @@ COLUMNS: dict[str, Column] = {
     "fused": Column("string", "", "MoE op that spans several grouped GEMMs", FUSED),
     "distribution": Column("string", "", "token imbalance over experts, such as power_law_1.2"),
     "collective": Column("string", "", "kind of collective", COLLECTIVES),
-    "message_bytes": Column("Int64", "B a call", "as nccl-tests; all_gather, reduce_scatter: total"),
+    "message_bytes": Column("Int64", "B a call", "as nccl-tests (all_gather: total)"),
     "group_size": Column("Int64", "", "ranks of the collective"),
     "group_stride": Column("Int64", "", "global ranks between neighbours; null means 1"),
     "domain_span": Column("Int64", "", "ranks of the group inside one NVLink domain"),
