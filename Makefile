@@ -1,0 +1,128 @@
+# Pipelines of codesign. `make help` prints itself from the ## comments.
+#
+#   make report                                      the default portfolio, from nothing
+#   make report PORTFOLIO=mine.yaml SYSTEM=hgx-h200 OUT=out/mine
+#
+# Everything is incremental: what is up to date is not made again.
+
+SHELL     := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+PYTHON    ?= python3
+VENV      ?= .venv
+BUILD     ?= build
+PORTFOLIO ?= default
+OUT       ?= $(BUILD)/report
+# More options for a single step, such as FIT_FLAGS="--exclude h200-sxm".
+CHARACTERIZE_FLAGS ?=
+FIT_FLAGS          ?=
+BACKTEST_FLAGS     ?= --quick
+RECOMMEND_FLAGS    ?=
+
+PORTFOLIO_FILE := $(firstword $(wildcard $(PORTFOLIO)) $(wildcard reports/portfolios/$(PORTFOLIO).yaml))
+# The pipeline needs only two things of a portfolio: its recipes and its baseline.
+RECIPES := $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^ *(- +)?recipe: *"?([^" \#]+)"?.*/\2/p' $(PORTFOLIO_FILE)))
+SYSTEM  ?= $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^baseline: *"?([^" \#]+)"?.*/\1/p' $(PORTFOLIO_FILE)))
+
+CODESIGN := $(VENV)/bin/codesign
+CHARS    := $(BUILD)/characterizations/$(SYSTEM)
+MODEL    := $(BUILD)/model.json
+BACKTEST := $(BUILD)/backtest.json
+PARQUET  := $(patsubst %,$(CHARS)/%.parquet,$(notdir $(basename $(RECIPES))))
+
+py = $(shell find $(1) -name '*.py' -o -name '*.yaml')
+HARDWARE_FILES  := $(call py,hwspecs codesign/hardware codesign/_common)
+WORKLOAD_FILES  := $(HARDWARE_FILES) $(call py,codesign/workload codesign/sources)
+MODEL_FILES     := $(WORKLOAD_FILES) $(call py,codesign/sensitivity)
+RECOMMEND_FILES := $(call py,codesign/projection codesign/recommend codesign/report) $(shell find reports/templates -type f)
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this help
+	@echo "Targets (variables: PORTFOLIO=$(PORTFOLIO) SYSTEM=$(SYSTEM) OUT=$(OUT)):"
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+.PHONY: report
+report: $(OUT)/index.html ## The ranked report: OUT/index.html, report.md, recommendations.json
+
+.PHONY: recommend
+recommend: report ## The same as report
+
+.PHONY: characterize
+characterize: $(PARQUET) ## Characterize every workload of PORTFOLIO on SYSTEM
+
+.PHONY: fit
+fit: $(MODEL) ## Fit the sensitivity model to the measured kernels
+
+.PHONY: backtest
+backtest: $(BACKTEST) ## Score projections on GPUs that the model has not seen
+
+.PHONY: install
+install: $(VENV)/.installed ## Create the virtual environment and install codesign
+
+.PHONY: test
+test: $(VENV)/.installed-dev ## Run the tests
+	$(VENV)/bin/python -m pytest $(PYTEST_FLAGS)
+
+.PHONY: lint
+lint: $(VENV)/.installed-dev ## Check style, types and layers
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+.PHONY: format
+format: $(VENV)/.installed-dev ## Format the code
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+.PHONY: wheel
+wheel: $(VENV)/.installed-dev ## Build the wheel into dist/
+	$(VENV)/bin/python -m build --wheel
+
+.PHONY: clean
+clean: ## Remove what the pipelines made (the environment stays)
+	rm -rf $(BUILD) dist
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "codesign needs Python 3.11 or newer: set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { rm -rf $(VENV); echo "no virtual environment could be made; on Debian: apt-get install python3-venv" >&2; exit 1; }
+
+$(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[perfdb]'
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[perfdb,dev]'
+	@touch $@ $(VENV)/.installed
+
+# A recipe is a name of reports/workloads or a path of the user's own.
+.SECONDEXPANSION:
+recipe_of  = $(firstword $(filter %/$(1) $(1),$(basename $(RECIPES))))
+recipe_arg = $(firstword $(filter %/$(1).yaml,$(RECIPES)) $(1))
+recipe_dep = $(wildcard $(filter %/$(1).yaml,$(RECIPES)) reports/workloads/$(1).yaml)
+
+$(CHARS)/%.parquet: $$(call recipe_dep,$$*) $(WORKLOAD_FILES) $(VENV)/.installed
+	$(CODESIGN) characterize --recipe $(call recipe_arg,$*) --system $(SYSTEM) --force -o $@ $(CHARACTERIZE_FLAGS)
+
+$(MODEL): $(MODEL_FILES) $(VENV)/.installed
+	$(CODESIGN) fit --force -o $@ $(FIT_FLAGS)
+
+$(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(VENV)/.installed
+	$(CODESIGN) backtest --force -o $@ $(BACKTEST_FLAGS)
+
+$(OUT)/index.html $(OUT)/report.md $(OUT)/recommendations.json &: \
+  $(PORTFOLIO_FILE) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES) | portfolio-exists
+	$(CODESIGN) recommend $(PORTFOLIO_FILE) --system $(SYSTEM) --model $(MODEL) --backtest $(BACKTEST) \
+	  --characterizations $(CHARS) --force \
+	  -o $(OUT)/recommendations.json -o $(OUT)/report.md -o $(OUT)/index.html $(RECOMMEND_FLAGS)
+
+.PHONY: portfolio-exists
+portfolio-exists:
+	@test -n "$(PORTFOLIO_FILE)" || \
+	  { echo "PORTFOLIO=$(PORTFOLIO): no such file, and none of that name in reports/portfolios" >&2; exit 2; }

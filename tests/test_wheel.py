@@ -1,0 +1,43 @@
+"""The wheel, installed into a fresh environment, brings its data and its command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def check_output(*command: str | Path, cwd: Path) -> str:
+    result = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@pytest.mark.slow
+def test_wheel_in_a_fresh_environment(tmp_path: Path) -> None:
+    check_output(
+        sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path / "dist", ROOT, cwd=tmp_path
+    )
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    check_output(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    codesign = tmp_path / "venv" / "bin" / "codesign"
+
+    assert "characterize" in check_output(codesign, "--help", cwd=tmp_path)
+    # Data come from inside the wheel: the checkout is not on the path here.
+    assert "h100-sxm" in check_output(codesign, "hw", "list", cwd=tmp_path)
+    check_output(codesign, "hw", "check", cwd=tmp_path)
+    assert "llama-3.1-8b-sft" in check_output(codesign, "characterize", "--list", cwd=tmp_path)
+    where = check_output(codesign, "doctor", cwd=tmp_path)
+    assert str(tmp_path) in where
+    assert str(ROOT) not in where
+    # No extra was asked for, so none came: torch least of all.
+    packages = check_output(python, "-m", "pip", "list", "--format=freeze", cwd=tmp_path).lower()
+    assert "torch" not in packages
+    assert "aiconfigurator" not in packages
