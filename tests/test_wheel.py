@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def check_output(*command: str | Path, cwd: Path) -> str:
-    result = subprocess.run([str(c) for c in command], capture_output=True, text=True, cwd=cwd)
+    result = subprocess.run(
+        [str(c) for c in command], capture_output=True, check=False, text=True, cwd=cwd
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -20,6 +20,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(
         [sys.executable, "-c", "from codesign.cli.main import main; main()", *arguments],
         capture_output=True,
+        check=False,
         text=True,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
@@ -40,7 +41,9 @@ def test_help_imports_nothing_heavy() -> None:
         "heavy = {'pandas', 'numpy', 'scipy', 'statsmodels', 'pyarrow', 'torch', 'pint'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, text=True
+    )
     assert result.stderr.strip() == "[]"
 
 
