@@ -1,0 +1,117 @@
+"""Systems as arrays: the only view of hardware that the op models have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.hardware.model import PEAK_OF_PRECISION
+from codesign.workload.schema import PRECISIONS
+
+if TYPE_CHECKING:
+    from codesign.hardware.model import System
+
+Array = NDArray[np.float64]
+
+PRECISION_INDEX = {name: index for index, name in enumerate(PRECISIONS)}
+
+# Where a part has no rate of its own, its multiply runs at that of the next wider
+# type; the result says so through `HardwareArrays.native`.
+_WIDER = {"fp4": "fp8", "fp8": "bf16", "bf16": "fp16", "fp16": "bf16", "tf32": "fp32",
+          "int8": "fp8"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class HardwareArrays:
+    """Quantities of ``systems`` as float arrays of shape (systems, 1), SI units.
+
+    The trailing axis broadcasts against ops, so that a model writes
+    ``features["bytes"] / hw.hbm_bandwidth_bytes_per_s`` and gets (systems, ops).
+    """
+
+    names: tuple[str, ...]
+    gpus: tuple[str, ...]
+    architectures: tuple[str, ...]
+    sm_count: Array
+    tensor_clock_hz: Array
+    boost_clock_hz: Array
+    hbm_bandwidth_bytes_per_s: Array
+    hbm_capacity_bytes: Array
+    l2_capacity_bytes: Array
+    nvlink_bandwidth_bytes_per_s: Array
+    nvlink_domain: Array
+    scaleout_bandwidth_bytes_per_s: Array
+    launch_latency_s: Array
+    in_switch_reduction: Array
+    """1.0 where the switches reduce (NVLS), else 0.0."""
+    power_ratio: Array
+    """Product of the ``power`` levers applied; 1.0 for a shipped system."""
+    peaks_flops_per_s: Array
+    """(systems, len(PRECISIONS)) dense peak by `PRECISION_INDEX`; NaN if there is none."""
+    native: NDArray[np.bool_]
+    """(systems, len(PRECISIONS)): the part has a rate of its own for the precision."""
+
+    def peak_flops_per_s(self, precision_index: Array) -> Array:
+        """Dense peak of each op on each system: (systems, ops)."""
+        return self.peaks_flops_per_s[:, precision_index.astype(np.intp)]
+
+    def take(self, index: int) -> HardwareArrays:
+        """The single system ``index``, as arrays of shape (1, 1)."""
+        one = slice(index, index + 1)
+        return replace(self, **{name: value[one] for name, value in vars(self).items()})
+
+
+def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
+    """Arrays of ``systems``, in their order."""
+
+    def column(values: Sequence[float]) -> Array:
+        return np.asarray(values, dtype=np.float64).reshape(-1, 1)
+
+    peaks = np.array([[_peak(s, p)[0] for p in PRECISIONS] for s in systems], dtype=np.float64)
+    native = np.array([[_peak(s, p)[1] for p in PRECISIONS] for s in systems], dtype=np.bool_)
+    return HardwareArrays(
+        names=tuple(s.name for s in systems),
+        gpus=tuple(s.gpu.name for s in systems),
+        architectures=tuple(s.gpu.architecture for s in systems),
+        sm_count=column([s.gpu.sm_count for s in systems]),
+        tensor_clock_hz=column([s.gpu.tensor_clock_hz for s in systems]),
+        boost_clock_hz=column([s.gpu.boost_clock_hz for s in systems]),
+        hbm_bandwidth_bytes_per_s=column([s.gpu.hbm_bandwidth_bytes_per_s for s in systems]),
+        hbm_capacity_bytes=column([s.gpu.hbm_capacity_bytes for s in systems]),
+        l2_capacity_bytes=column([s.gpu.l2_capacity_bytes for s in systems]),
+        nvlink_bandwidth_bytes_per_s=column([s.nvlink_bandwidth_bytes_per_s for s in systems]),
+        nvlink_domain=column([s.nvlink_domain for s in systems]),
+        scaleout_bandwidth_bytes_per_s=column([s.scaleout_bandwidth_bytes_per_s for s in systems]),
+        launch_latency_s=column([s.launch_latency_s for s in systems]),
+        in_switch_reduction=column([float(s.in_switch_reduction) for s in systems]),
+        power_ratio=column([_power_ratio(s) for s in systems]),
+        peaks_flops_per_s=peaks,
+        native=native,
+    )
+
+
+def _power_ratio(system: System) -> float:
+    ratio = 1.0
+    for lever, factor in system.levers:
+        if lever == "power":
+            ratio *= factor
+    return ratio
+
+
+def _peak(system: System, precision: str) -> tuple[float, bool]:
+    """Dense peak in FLOP/s, and whether it is the part's own rate for ``precision``."""
+    peaks = system.gpu.peak_dense_flops_per_s
+    key = PEAK_OF_PRECISION[precision]
+    if key in peaks:
+        return peaks[key], True
+    seen = {key}
+    while key in _WIDER and _WIDER[key] not in seen:
+        key = _WIDER[key]
+        seen.add(key)
+        if key in peaks:
+            return peaks[key], False
+    return float("nan"), False

@@ -1,0 +1,13 @@
+"""The op models that a fit covers. One line each."""
+
+from __future__ import annotations
+
+from codesign.sensitivity.memory import MemoryBoundModel
+from codesign.sensitivity.op_model import OpModel
+
+MODELS: tuple[OpModel, ...] = (MemoryBoundModel(),)
+
+
+def model_named(name: str) -> OpModel:
+    """The model called ``name``; KeyError if there is none."""
+    return {model.name: model for model in MODELS}[name]
