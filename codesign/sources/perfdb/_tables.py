@@ -1,0 +1,100 @@
+"""Reads table files: only the columns needed, checked, cleaned, cached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from codesign._common.errors import DataError
+from codesign.sources.perfdb._catalog import FOLDERS, TABLES, Table, files
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """Rows of one table on one GPU, as measured; ``time`` columns in the file's own unit."""
+
+    frame: pd.DataFrame
+    paths: tuple[Path, ...]
+    version: str
+    """Version that the rows carry, which may differ from the folder's name."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Rows left out, by reason."""
+
+
+@lru_cache(maxsize=24)
+def read_raw(root: Path, folder: str, stem: str, framework: str) -> RawTable | None:
+    """One table on one GPU, or None if it was not measured there.
+
+    Rows without a positive finite time, and rows that another GPU measured, are
+    dropped and counted; repeats of one shape become their median. Raises DataError
+    if a file is unreadable, lacks a column, or holds no row of this GPU.
+    """
+    table = TABLES[stem]
+    paths = files(root, folder, stem, framework)
+    if not paths:
+        return None
+    frames = [_read_file(path, table) for path in paths]
+    frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    dropped: dict[str, int] = {}
+    frame = _keep(frame, _of_device(frame, folder), "measured on another GPU", dropped)
+    times = frame[list(table.time)].to_numpy(dtype=float)
+    good = np.isfinite(times).all(axis=1) & (times >= 0).all(axis=1) & (times.sum(axis=1) > 0)
+    frame = _keep(frame, good, "time not positive", dropped)
+    if frame.empty:
+        raise DataError(f"{paths[0]}: no usable row of {FOLDERS[folder][1][0]}")
+    version = _version(frame, paths)
+    shape = [c for c in table.shape if c in frame]
+    repeats = int(frame.duplicated(shape).sum())
+    if repeats:
+        dropped["repeated shape, median kept"] = repeats
+        frame = frame.groupby(shape, as_index=False, sort=True)[list(table.time)].median()
+    return RawTable(frame[[*shape, *table.time]], paths, version, dropped)
+
+
+def _read_file(path: Path, table: Table) -> pd.DataFrame:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        source = pq.ParquetFile(path)
+        present = set(source.schema_arrow.names)
+        missing = [c for c in (*table.shape, *table.time) if c not in present]
+        if missing:
+            raise DataError(f"{path}: no column {missing[0]!r}; the table's layout has changed")
+        columns = [c for c in ("version", "device", *table.shape, *table.time) if c in present]
+        frame: pd.DataFrame = source.read(columns=list(dict.fromkeys(columns))).to_pandas()
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not readable: {str(error).splitlines()[0]}") from error
+    return frame
+
+
+def _of_device(frame: pd.DataFrame, folder: str) -> np.ndarray:
+    """Rows measured on the GPU that the folder names; old files do not say, and count as its."""
+    if "device" not in frame:
+        return np.ones(len(frame), dtype=bool)
+    result: np.ndarray = (
+        frame["device"].isin(FOLDERS[folder][1]) | frame["device"].isna()
+    ).to_numpy(dtype=bool)
+    return result
+
+
+def _keep(
+    frame: pd.DataFrame, good: np.ndarray, reason: str, dropped: dict[str, int]
+) -> pd.DataFrame:
+    bad = int((~good).sum())
+    if not bad:
+        return frame
+    dropped[reason] = bad
+    return frame[good].reset_index(drop=True)
+
+
+def _version(frame: pd.DataFrame, paths: tuple[Path, ...]) -> str:
+    if "version" in frame:
+        found = sorted({str(v) for v in frame["version"].dropna().unique()})
+        if found:
+            return " + ".join(found)
+    return " + ".join(path.parent.name for path in paths)
