@@ -34,6 +34,8 @@ class Precision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """As they are accumulated and reduced."""
     optimizer: PrecisionName = "fp32"
     """Of the two AdamW moments; the master weights are always fp32."""
+    swiglu_input: PrecisionName | None = None
+    """As gate and up are kept for the backward pass; ``None`` follows ``activations``."""
     dispatch: PrecisionName | None = None
     """Tokens on their way to their experts; ``None`` follows ``activations``."""
 
@@ -63,6 +65,7 @@ class Parallelism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """1: optimizer state sharded over dp. 3: parameters and gradients too (FSDP)."""
     virtual_pipeline: int = 1
     """Model chunks a pipeline stage (interleaved 1F1B)."""
+    schedule: Literal["1f1b", "dualpipe"] = "1f1b"
 
     def __post_init__(self) -> None:
         for name in ("tp", "cp", "dp", "pp", "ep", "virtual_pipeline"):
@@ -71,6 +74,8 @@ class Parallelism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise ValueError(f"{name} = {value}, expected 1 to 1000000")
         if (self.tp * self.cp * self.dp) % self.ep:
             raise ValueError("ep does not divide tp x cp x dp")
+        if self.schedule == "dualpipe" and (self.pp % 2 or self.virtual_pipeline > 1):
+            raise ValueError("schedule dualpipe needs an even pp and virtual_pipeline 1")
         if self.sequence_parallel and self.tp == 1:
             raise ValueError("sequence_parallel needs tp above 1")
 
@@ -176,12 +181,15 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def bubble_ratio(self) -> float:
-        """Pipeline bubble / busy time of a step: (p - 1) / (m v).
+        """Pipeline bubble / busy time of a step: a ratio to the ideal, not a share of the total.
 
-        Narayanan et al. 2021 (arXiv:2104.04473), section 2.2: a ratio to the ideal
-        time, not a share of the total.
+        1F1B: (p - 1) / (m v) (Narayanan et al. 2021, arXiv:2104.04473, section 2.2).
+        DualPipe: (p/2 - 1)(FB + B - 3W) against m (F + B) (DeepSeek-V3,
+        arXiv:2412.19437, table 2) with B = 2 F, W = F and FB = F + B.
         """
         p = self.parallelism
+        if p.pp > 1 and p.schedule == "dualpipe":
+            return (p.pp / 2 - 1) * 2 / (3 * self.micro_batches)
         return (p.pp - 1) / (self.micro_batches * p.virtual_pipeline)
 
     def sha256(self) -> str:

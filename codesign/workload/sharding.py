@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from codesign.workload.recipe import Recipe
+
+# Larger ones are reduced in parts, as every framework bounds its buckets: 1 GiB of fp32.
+MAX_BUCKET_PARAMETERS = 2**28
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Shards:
                 # Experts are not split by tp, so their copies are ep ranks apart.
                 group = p.tp * p.cp * p.dp // p.ep
                 buckets.append(Bucket("experts", size, model.moe_layers / pp, group, p.ep))
-        return cls(tuple(b for b in buckets if b.count))
+        return cls(tuple(_in_parts(b) for b in buckets if b.count))
 
     @property
     def parameters(self) -> float:
@@ -67,3 +70,9 @@ class Shards:
     def optimized(self) -> float:
         """Parameters whose optimizer state this GPU holds: each group shares its own."""
         return sum(b.total / b.group_size for b in self.buckets)
+
+
+def _in_parts(bucket: Bucket) -> Bucket:
+    parts = math.ceil(bucket.parameters / MAX_BUCKET_PARAMETERS)
+    size = math.ceil(bucket.parameters / parts)
+    return replace(bucket, parameters=size, count=bucket.count * parts)

@@ -97,8 +97,8 @@ def assumptions(recipe: Recipe) -> dict[str, str]:
         said["context parallelism"] = "causal work is dealt out evenly over its ranks"
     if p.pp > 1:
         said["pipeline"] = (
-            f"bubble / busy time = (p - 1) / (m v) = {recipe.bubble_ratio:.4f} with p = {p.pp} "
-            f"stages, m = {recipe.micro_batches} micro-batches, v = {p.virtual_pipeline} chunks"
+            f"{p.schedule}: bubble / busy time = {recipe.bubble_ratio:.4f} with {p.pp} stages, "
+            f"{recipe.micro_batches} micro-batches, {p.virtual_pipeline} chunks a stage"
         )
     for kind, rule in recipe.overlap.items():
         behind = "never hidden" if rule.behind == "none" else (

@@ -69,7 +69,10 @@ def backward(row: Row) -> list[Row]:
     if row.op_class == "gemm":
         m, n, k = (row.dims[c] for c in "mnk")
         dgrad = {**row.dims, "m": m, "n": k, "k": n}
-        wgrad = {**row.dims, "m": n, "n": k, "k": m}
+        # A weight gradient may be computed either way round; libraries and tables
+        # alike reach further in n than in m.
+        short, long = sorted((int(str(n)), int(str(k))))
+        wgrad = {**row.dims, "m": short, "n": long, "k": m}
         return [_as(row, ".dgrad", dgrad), _as(row, ".wgrad", wgrad)]
     if row.op_class == "grouped_gemm":
         return [_as(row, ".dgrad", row.dims), _as(row, ".wgrad", row.dims)]
