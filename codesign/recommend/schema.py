@@ -6,17 +6,19 @@ from typing import Any, Literal
 
 import msgspec
 
+# Also read from here, as parts of the file: lower layers make them.
+from codesign._common.scores import Backtest, BacktestRow, Interval, WorkloadBacktestRow
+
 SCHEMA_VERSION = 1
 
+__all__ = [
+    "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
+    "Interval", "LeverPoint", "LeverResult", "OpShare", "PairResult", "Provenance",
+    "Recommendation", "Recommendations", "RooflinePoint", "Status", "WorkloadBacktestRow",
+    "WorkloadResult",
+]  # fmt: skip
+
 Status = Literal["identified", "assumed", "not_identifiable", "no_effect", "refused"]
-
-
-class Interval(msgspec.Struct, frozen=True):
-    """A value with its 90 % interval."""
-
-    value: float
-    lo: float
-    hi: float
 
 
 class CostItem(msgspec.Struct, frozen=True):
@@ -182,51 +184,6 @@ class WorkloadResult(msgspec.Struct, frozen=True):
     recipe: dict[str, Any]
 
 
-class BacktestRow(msgspec.Struct, frozen=True):
-    """Op-level score on one GPU that the model had not seen. Errors are fractions."""
-
-    op_class: str
-    precision: str
-    target: str
-    tier: Literal["spec-only", "transfer"]
-    source: str | None
-    """Source GPU of the transfer tier."""
-    trained_on: tuple[str, ...]
-    n: int
-    median_ape: float
-    mape: float
-    p90_ape: float
-    bias: float
-    coverage_90: float
-    roofline_median_ape: float
-    """Datasheet roofline on the same rows."""
-    ratio_median_ape: float | None
-    """Source time x peak ratio on the same rows; transfer tier only."""
-
-
-class WorkloadBacktestRow(msgspec.Struct, frozen=True):
-    """A whole workload projected from source to target, against the target's own measurements."""
-
-    workload: str
-    source: str
-    target: str
-    measured_gain: float
-    projected_gain: Interval
-    error: float
-    """projected / measured - 1."""
-    covered: bool
-    trained_on: tuple[str, ...]
-
-
-class Backtest(msgspec.Struct, frozen=True):
-    """The content of the backtest file."""
-
-    ops: tuple[BacktestRow, ...] = ()
-    workloads: tuple[WorkloadBacktestRow, ...] = ()
-    protocol: str = ""
-    schema_version: int = SCHEMA_VERSION
-
-
 class Assumption(msgspec.Struct, frozen=True):
     """A value that was not measured, and where to change it."""
 
@@ -270,4 +227,6 @@ class Recommendations(msgspec.Struct, frozen=True):
     assumptions: tuple[Assumption, ...]
     warnings: tuple[str, ...]
     provenance: Provenance
+    ranking_rule: str = ""
+    """How each lever's step was chosen and how the list was ordered, in words."""
     schema_version: int = SCHEMA_VERSION
