@@ -45,12 +45,15 @@ class Gpu:
     hbm_stacks: int | None = None
     nvlink_links: int | None = None
     dies: int = 1
+    """Devices that a package shows to software; a kernel runs on one (MI250X: 2)."""
     aliases: tuple[str, ...] = ()
     status: str = "shipping"
     sources: Mapping[str, str] = field(default_factory=dict)
     """By key path of the YAML, such as ``peak_dense.bf16``."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """By key path: ``recalled``, ``disputed``, ``derived`` or ``assumed``; absent means read."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """By key path: one sentence where sources disagree or the value needs one."""
 
     def peak_flops_per_s(self, precision: str) -> float:
         """Dense peak for an op precision.
@@ -90,3 +93,4 @@ class System:
     """Name of the shipped system that levers were applied to; else the own name."""
     sources: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
