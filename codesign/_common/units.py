@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import pint
 
 _NUMBER_AND_UNIT = re.compile(
-    r"\s*(?P<number>[+-]?\d{1,30}(\.\d{0,30})?([eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ]{1,12}(/s)?)\s*"
+    r"\s*(?P<number>[+-]?\d{1,30}(\.\d{0,30})?([eE][+-]?\d{1,3})?)\s*(?P<unit>[A-Za-zµ]{1,12}(/s)?)\s*",
+    re.ASCII,
 )
 _DEFINITIONS = [
     "kilo- = 1e3 = k-",
@@ -99,12 +100,13 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
         return f"0 {unit}"
     scales = _SCALES if unit != "s" else _SMALL_SCALES
     for scale, prefix in scales:
-        if abs(value) >= scale * (1 - 10.0 ** -(digits + 1)):
+        if abs(value) >= scale * (1 - 0.5 * 10.0**-digits):
             return f"{_significant(value / scale, digits)} {prefix}{unit}"
     scale, prefix = scales[-1]
     return f"{_significant(value / scale, digits)} {prefix}{unit}"
 
 
 def _significant(value: float, digits: int) -> str:
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
     return f"{value:.{decimals}f}"
