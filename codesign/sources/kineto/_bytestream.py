@@ -1,0 +1,116 @@
+"""Bytes of a trace file, plain or gzip, hashed while they are read."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from pathlib import Path
+from types import TracebackType
+
+from codesign._common.errors import DataError
+
+_READ_BYTES = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+_OTHER_FORMATS = {
+    b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd-compressed",
+    b"BZh": "bzip2-compressed", b"\xfd7zXZ": "xz-compressed", b"SQLite format 3": "SQLite",
+    b"PAR1": "Parquet", b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text",
+}  # fmt: skip
+
+
+class ByteStream:
+    """A file read front to back; gzip is told by its first bytes, not by its name.
+
+    ``cut`` becomes a reason once the compressed stream ends early or is damaged:
+    what was unpacked up to there is still returned.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.cut = ""
+        self.size = 0
+        self._hash = hashlib.sha256()
+        self._spare = bytearray()
+        self._end = False
+        try:
+            self._file = path.open("rb")
+        except OSError as error:
+            raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+        magic = self._peek()
+        for prefix, kind in _OTHER_FORMATS.items():
+            if magic.startswith(prefix):
+                self._file.close()
+                raise DataError(f"{path}: this is {kind}; expected a Kineto trace, .json or .gz")
+        self._unpack = zlib.decompressobj(wbits=31) if magic.startswith(_GZIP_MAGIC) else None
+
+    def __enter__(self) -> ByteStream:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def _peek(self) -> bytes:
+        try:
+            head = self._file.read(16)
+            self._file.seek(0)
+        except OSError as error:
+            self._file.close()
+            raise DataError(f"{self.path}: cannot read: {error.strerror or error}") from error
+        return head
+
+    def _read_raw(self) -> bytes:
+        try:
+            raw = self._file.read(_READ_BYTES)
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot read: {error.strerror or error}") from error
+        self._hash.update(raw)
+        self.size += len(raw)
+        return raw
+
+    def read(self, size: int) -> bytes:
+        """The next ``size`` unpacked bytes; fewer only at the end."""
+        parts: list[bytes] = []
+        missing = size
+        while missing > 0 and not self._end:
+            part = self._read_raw() if self._unpack is None else self._unpack_some(missing)
+            if not part and self._unpack is None:
+                self._end = True
+            parts.append(part)
+            missing -= len(part)
+        data = b"".join([bytes(self._spare), *parts]) if self._spare else b"".join(parts)
+        self._spare = bytearray(data[size:]) if len(data) > size else bytearray()
+        return data[:size] if len(data) > size else data
+
+    def _unpack_some(self, limit: int) -> bytes:
+        unpack = self._unpack
+        assert unpack is not None
+        try:
+            if unpack.eof:
+                rest = unpack.unused_data.lstrip(b"\0") or self._read_raw()
+                if not rest.startswith(_GZIP_MAGIC):
+                    # Padding or junk after the last member, as gzip itself allows.
+                    self._end = True
+                    return b""
+                unpack = self._unpack = zlib.decompressobj(wbits=31)
+                return unpack.decompress(rest, limit)
+            raw = unpack.unconsumed_tail or self._read_raw()
+            if not raw:
+                self._end = True
+                self.cut = "the gzip stream ends early"
+                return unpack.flush()
+            return unpack.decompress(raw, limit)
+        except zlib.error as error:
+            self._end = True
+            self.cut = f"the gzip stream is damaged ({error})"
+            return b""
+
+    def sha256(self) -> str:
+        """Digest of the whole file as stored; reads what is left of it."""
+        while self._read_raw():
+            pass
+        return self._hash.hexdigest()

@@ -1,0 +1,75 @@
+"""Bytes that strict JSON refuses and exporters write all the same.
+
+Every replacement keeps the length, so that byte offsets in messages stay true.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+# Tab, line feed and carriage return stand between tokens; the rest never may.
+_CONTROL = bytes(c for c in range(32) if c not in (9, 10, 13))
+_CONTROL_TABLE = bytes.maketrans(_CONTROL, b"?" * len(_CONTROL))
+_NOT_A_NUMBER = re.compile(rb"([:,\[]\s*)(-?(?:nan|inf(?:inity)?))(?=\s*[,}\]])", re.IGNORECASE)
+_ESCAPE = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
+
+_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
+
+EVENT_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
+_NAME = re.compile(
+    rb'("name"\s*:\s*")(.*?)("\s*(?:,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s|bp)"\s*:|\}\s*$))',
+    re.DOTALL,
+)
+
+
+def _question_marks(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "?" * (error.end - error.start), error.end
+
+
+codecs.register_error("codesign-question-marks", _question_marks)
+
+
+def sanitize(data: bytes) -> tuple[bytes, list[str]]:
+    """``data`` with the common lapses of exporters made readable, and what they were.
+
+    Control bytes and bytes that are not UTF-8 become ``?``, a stray backslash ``/``,
+    and NaN and infinity a blank string (an unknown value).
+    """
+    found: list[str] = []
+    clean = data.translate(_CONTROL_TABLE)
+    if clean != data:
+        found.append("control bytes in names")
+    data = clean
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        found.append("bytes that are not UTF-8")
+        data = data.decode("utf-8", "codesign-question-marks").encode("utf-8")
+    clean = _ESCAPE.sub(lambda m: m[0] if m[1] else b"/", data) if b"\\" in data else data
+    if clean != data:
+        found.append("stray backslashes")
+    data = clean
+    if b"\\ud" in data or b"\\uD" in data:
+        clean = _SURROGATE.sub(rb"\\u003f", data)
+        if clean != data:
+            found.append("halves of surrogate pairs")
+        data = clean
+    clean = _NOT_A_NUMBER.sub(lambda m: m[1] + b'"' + b" " * (len(m[2]) - 2) + b'"', data)
+    if clean != data:
+        found.append("NaN or infinite numbers")
+    return clean, found
+
+
+def mend_name(piece: bytes) -> bytes | None:
+    """One event with quotes and line breaks inside its name escaped, or None."""
+    match = _NAME.search(piece)
+    if match is None:
+        return None
+    inner = match[2].replace(b'\\"', b'"').replace(b'"', b'\\"')
+    inner = inner.replace(b"\n", b"\\n").replace(b"\r", b"\\r").replace(b"\t", b"\\t")
+    return piece[: match.start(2)] + inner + piece[match.end(2) :]

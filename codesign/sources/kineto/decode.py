@@ -1,0 +1,410 @@
+"""From a trace file to chunks of typed events, in bounded memory.
+
+The array ``traceEvents`` is decoded in windows of a few megabytes. A window is cut
+after something that looks like the end of an event; that the cut was right is
+proven by the parser, which accepts the window as a list only if the cut stood at
+the list's own depth. The end of the list is found the same way, so keys may
+follow it, and text that merely looks like JSON inside a name misleads nobody.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import msgspec
+
+from codesign._common.errors import DataError
+from codesign.sources.kineto._bytestream import ByteStream
+from codesign.sources.kineto._mend import EVENT_BOUNDARY, mend_name, sanitize
+
+WINDOW_BYTES = 8 << 20
+MAX_EVENT_BYTES = 32 << 20
+MAX_METADATA_BYTES = 64 << 20
+_CUT = re.compile(rb"\}\s*,(?=\s*\{)")
+_LAST = re.compile(rb"\}\s*\]\s*(?:,\s*\"|\}|$)")
+_SKIP = re.compile(rb"[\s,]*")
+_ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_TRIES = 4
+_KEY_TRIES = 64
+
+
+class Event(msgspec.Struct, gc=False):
+    """What is read of every event; ``args`` stays text until somebody needs it."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: int | str | float | None = None
+    tid: int | str | float | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class ExactEvent(msgspec.Struct, gc=False):
+    """The same with times as text, for times that a binary float would round."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: str | None = None
+    pid: int | str | float | None = None
+    tid: int | str | float | None = None
+    ts: msgspec.Raw = msgspec.Raw(b"")
+    dur: msgspec.Raw = msgspec.Raw(b"")
+    args: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_LIST = msgspec.json.Decoder(list[Event])
+_EXACT_LIST = msgspec.json.Decoder(list[ExactEvent])
+_ONE = msgspec.json.Decoder(Event)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+# RecursionError: nesting deeper than any exporter writes is malformed, too.
+_REFUSED = (msgspec.DecodeError, RecursionError)
+
+
+@dataclass
+class Findings:
+    """What the reader met on the way; ends up in the quality block."""
+
+    events: int = 0
+    repaired: int = 0
+    dropped: int = 0
+    complete: bool = True
+    lapses: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Decoded events and the text that they came from, a JSON list."""
+
+    events: list[Event]
+    text: bytes
+    offset: int
+    """Byte of the (unpacked) file that ``text[0]`` stands for, give or take repairs."""
+
+    def exact_events(self) -> list[ExactEvent]:
+        """The same events with times as text."""
+        return _EXACT_LIST.decode(self.text)
+
+    def offset_of(self, index: int) -> int:
+        """Byte offset in the file of event ``index``. Slow: for messages only."""
+        position = 1
+        for _ in range(index):
+            end, _ = _object_end(self.text, _skip(self.text, position))
+            position = end
+        return self.offset + _skip(self.text, position)
+
+
+@dataclass
+class _Taken:
+    """Outcome of one window: bytes used up, whether the array closed, its events."""
+
+    used: int
+    closed: bool
+    chunk: Chunk | None
+
+
+class EventReader:
+    """Reads one trace; ``metadata`` is complete only after the last chunk.
+
+    Raises DataError, naming file, byte and line, for malformed input (unless
+    ``repair``, which mends or drops the event and counts it) and for input that
+    ends early (unless ``allow_truncated``).
+    """
+
+    def __init__(self, stream: ByteStream, *, allow_truncated: bool, repair: bool) -> None:
+        self._stream = stream
+        self._allow_truncated = allow_truncated
+        self._repair = repair
+        self._offset = 0
+        self._bare = False
+        self.metadata: dict[str, msgspec.Raw] = {}
+        self.findings = Findings()
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Chunks of events in file order."""
+        data = self._open_array()
+        while True:
+            more = self._stream.read(WINDOW_BYTES)
+            at_end = len(more) < WINDOW_BYTES
+            data = data + more if data else more
+            taken = self._take(data, at_end)
+            if taken.chunk is not None and taken.chunk.events:
+                self.findings.events += len(taken.chunk.events)
+                yield taken.chunk
+            data = data[taken.used :]
+            self._offset += taken.used
+            if taken.closed:
+                self._close(data)
+                return
+            if at_end:
+                self._truncated()
+                return
+
+    # -- the array ---------------------------------------------------------------
+
+    def _take(self, data: bytes, at_end: bool) -> _Taken:
+        taken = self._take_fast(data, at_end)
+        if taken is None:
+            clean, lapses = sanitize(data)
+            if lapses:
+                self.findings.lapses.update(lapses)
+                taken = self._take_fast(clean, at_end)
+            if taken is None:
+                taken = self._take_careful(clean, at_end)
+        return taken
+
+    def _take_fast(self, data: bytes, at_end: bool) -> _Taken | None:
+        if at_end:
+            taken = self._attempt(b"[" + data, len(data), ends_here=True)
+            return taken if isinstance(taken, _Taken) else None
+        for cut, resume in _cuts(data):
+            taken = self._attempt(b"[" + data[:cut] + b"]", resume, ends_here=False)
+            if isinstance(taken, _Taken):
+                return taken
+            if not taken:
+                return None
+        return None
+
+    def _attempt(self, text: bytes, used: int, *, ends_here: bool) -> _Taken | bool:
+        """A success, or whether an earlier cut may help."""
+        try:
+            return _Taken(used, ends_here, Chunk(_LIST.decode(text), text, self._offset - 1))
+        except _REFUSED as error:
+            message = str(error)
+            byte = _BYTE.search(message)
+            if "trailing characters" not in message or byte is None:
+                return "truncated" in message
+            end = text.rfind(b"]", 0, int(byte[1]) - 1)
+            text = text[: end + 1]
+            # The bracket that opens ``text`` is ours, so ``end`` counts what was used.
+            return _Taken(end, True, Chunk(_LIST.decode(text), text, self._offset - 1))
+
+    def _take_careful(self, data: bytes, at_end: bool) -> _Taken:
+        """Event by event, each found by the parser: locates or mends what is malformed."""
+        events: list[Event] = []
+        pieces: list[bytes] = []
+        position = 0
+        closed = False
+        while True:
+            position = _skip(data, position)
+            if position >= len(data):
+                break
+            if data[position : position + 1] == b"]":
+                closed, position = True, position + 1
+                break
+            end, event = _object_end(data, position)
+            if event is None and end < 0 and not self._swallowed(data, position, at_end):
+                break
+            if event is None:
+                found = self._mend(data, position, at_end)
+                if found is None:
+                    break
+                end, event, piece = found
+            else:
+                piece = data[position:end]
+            if event is not None:
+                events.append(event)
+                pieces.append(piece)
+            position = end
+        text = b"[" + b",".join(pieces) + b"]"
+        return _Taken(position, closed, Chunk(events, text, self._offset - 1))
+
+    def _swallowed(self, data: bytes, position: int, at_end: bool) -> bool:
+        """Whether an event without an end is malformed, rather than cut off."""
+        if not at_end:
+            return len(data) - position > MAX_EVENT_BYTES
+        return EVENT_BOUNDARY.search(data, position) is not None
+
+    def _mend(
+        self, data: bytes, position: int, at_end: bool
+    ) -> tuple[int, Event | None, bytes] | None:
+        """End of the malformed event and, if it could be mended, the event.
+
+        None if more data are needed to see where it ends.
+        """
+        if not self._repair:
+            self._malformed(data, position)
+        match = EVENT_BOUNDARY.search(data, position)
+        if match is None:
+            if not at_end and len(data) - position <= MAX_EVENT_BYTES:
+                return None
+            match = _LAST.search(data, position)
+            if match is None:
+                self.findings.dropped += 1
+                return len(data), None, b""
+        piece = data[position : match.start() + 1]
+        mended = mend_name(piece)
+        if mended is not None:
+            try:
+                event = _ONE.decode(mended)
+            except _REFUSED:
+                pass
+            else:
+                self.findings.repaired += 1
+                return match.start() + 1, event, mended
+        self.findings.dropped += 1
+        return match.start() + 1, None, b""
+
+    # -- what stands around the array ----------------------------------------------
+
+    def _open_array(self) -> bytes:
+        """Read up to the bracket that opens the events; returns what follows it."""
+        data = self._stream.read(1 << 16)
+        if data.startswith(b"\xef\xbb\xbf"):
+            data, self._offset = data[3:], 3
+        start = len(data) - len(data.lstrip())
+        opening = data[start : start + 1]
+        if not opening:
+            if self._stream.cut:
+                self._truncated()
+            raise DataError(f"{self._stream.path}: the file is empty; expected a Kineto trace")
+        if opening == b"[":
+            self._bare = True
+            self._offset += start + 1
+            return data[start + 1 :]
+        if opening != b"{":
+            raise DataError(
+                f"{self._stream.path}: not JSON (starts with {data[start : start + 12]!r}); "
+                "expected a Kineto trace, an object or a list"
+            )
+        searched = 0
+        for _ in range(_KEY_TRIES):
+            match = _ARRAY_KEY.search(data, searched)
+            if match is not None:
+                searched = match.end()
+                head = sanitize(data[: match.start()])[0] + b'"":0}'
+                try:
+                    self.metadata.update(_OBJECT.decode(head))
+                except _REFUSED:
+                    continue
+                self._offset += match.end()
+                return data[match.end() :]
+            more = self._stream.read(max(len(data), 1 << 20))
+            searched = max(0, len(data) - 64)
+            data += more
+            if not more or len(data) > MAX_METADATA_BYTES:
+                break
+        if self._stream.cut:
+            self._truncated()
+        raise DataError(
+            f"{self._stream.path}: no `traceEvents` list at the top level; expected a Kineto trace"
+        )
+
+    def _close(self, rest: bytes) -> None:
+        """Read the keys that follow the events, if any."""
+        rest += self._stream.read(MAX_METADATA_BYTES)
+        if len(rest) >= MAX_METADATA_BYTES:
+            self.findings.lapses.add("very long metadata after the events, left out")
+            return
+        if self._bare:
+            if rest.strip(b" \t\r\n\0"):
+                self._trailing("text after the end of the list")
+        else:
+            try:
+                metadata = _OBJECT.decode(b'{"":0' + sanitize(rest)[0].rstrip(b"\0"))
+            except _REFUSED as error:
+                if "truncated" in str(error):
+                    self._truncated()
+                    return
+                self._trailing(f"after the events: {error}")
+            else:
+                # An exporter that writes a key twice meant the later one.
+                self.metadata.update(metadata)
+        if self._stream.cut:
+            self.findings.lapses.add(f"{self._stream.cut}, after the last event")
+
+    # -- complaints ------------------------------------------------------------------
+
+    def _trailing(self, what: str) -> None:
+        if not self._repair:
+            raise DataError(
+                f"{self._stream.path}: byte {self._offset}: malformed JSON, {what}; "
+                "--repair ignores it"
+            )
+        self.findings.repaired += 1
+
+    def _truncated(self) -> None:
+        reason = f" ({self._stream.cut})" if self._stream.cut else ""
+        complete = self.findings.events
+        if not self._allow_truncated:
+            raise DataError(
+                f"{self._stream.path}: truncated after {complete} complete events{reason}; "
+                "--allow-truncated reads what is there"
+            )
+        if not complete:
+            raise DataError(
+                f"{self._stream.path}: truncated before the first complete event{reason}"
+            )
+        self.findings.complete = False
+
+    def _malformed(self, data: bytes, position: int) -> NoReturn:
+        try:
+            _ONE.decode(data[position : position + MAX_EVENT_BYTES])
+            reason, byte = "malformed event", None
+        except _REFUSED as error:
+            reason = str(error)
+            byte = _BYTE.search(reason)
+        at = position + (max(0, int(byte[1]) - 1) if byte else 0)
+        if "trailing characters" in reason or "truncated" in reason:
+            reason, at = "an event that does not end", position
+        raise located_error(
+            self._stream, self._offset + at, _BYTE.sub("", reason).strip(),
+            "--repair mends or drops such events",
+        )  # fmt: skip
+
+
+def located_error(stream: ByteStream, offset: int, reason: str, hint: str) -> DataError:
+    """A DataError with file, byte offset in the unpacked file, and line."""
+    line, left = 1, offset
+    with ByteStream(stream.path) as again:
+        while left > 0 and (part := again.read(min(left, 1 << 20))):
+            line += part.count(b"\n")
+            left -= len(part)
+    return DataError(f"{stream.path}: byte {offset} (line {line}): {reason}; {hint}")
+
+
+def _skip(data: bytes, position: int) -> int:
+    match = _SKIP.match(data, position)
+    return match.end() if match else position
+
+
+def _cuts(data: bytes) -> list[tuple[int, int]]:
+    """Last few places that look like the end of an event: (after brace, after comma)."""
+    for reach in (1 << 12, 1 << 16, 1 << 20, len(data)):
+        start = max(0, len(data) - reach)
+        found = list(_CUT.finditer(data, start))
+        if found:
+            return [(m.start() + 1, m.end()) for m in reversed(found[-_TRIES:])]
+        if start == 0:
+            break
+    return []
+
+
+def _object_end(data: bytes, position: int) -> tuple[int, Event | None]:
+    """End of the event at ``position`` and the event.
+
+    (-1, None) if the data end first; (position, None) if it is malformed.
+    """
+    window = 1 << 14
+    view = memoryview(data)
+    while True:
+        try:
+            part = view[position : position + window]
+            event = _ONE.decode(part)
+            return position + len(part), event
+        except _REFUSED as error:
+            message = str(error)
+            byte = _BYTE.search(message)
+            if "trailing characters" in message and byte is not None:
+                end = data.rfind(b"}", position, position + int(byte[1]) - 1) + 1
+                return end, _ONE.decode(view[position:end])
+            if "truncated" not in message:
+                return position, None
+            if position + window >= len(data):
+                return -1, None
+            window *= 4
