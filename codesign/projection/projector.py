@@ -1,0 +1,194 @@
+"""A characterization on other hardware: step time and gain, with joint draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign._common.errors import UsageError
+from codesign._common.scores import Interval
+from codesign.projection.portfolio import interval
+from codesign.projection.step import Step, scale_step, step_of
+from codesign.projection.transfer import is_same_silicon, transfer_factor
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from codesign.hardware.model import System
+    from codesign.workload.characterization import Characterization
+
+Array = NDArray[np.float64]
+
+DEFAULT_DRAWS = 400
+_CHUNK_ELEMENTS = 2_000_000
+"""Draws x systems x ops held at a time: bounds memory to some hundred megabytes."""
+
+
+class OpTimes(Protocol):
+    """What a projection needs of a model; `sensitivity.SensitivityModel` has it."""
+
+    @property
+    def trained_on(self) -> Sequence[str]:
+        """Names of the GPUs that the model was fitted to."""
+
+    def times(self, ops: pd.DataFrame, systems: Sequence[System], draws: Any = None) -> Array:
+        """(systems, ops) or (draws, systems, ops) structural seconds per step."""
+
+    def draws(self, n: int, seed: int) -> Any:
+        """Joint parameter draws."""
+
+    def binding(self, ops: pd.DataFrame, system: System) -> NDArray[Any]:
+        """(ops,) name of the resource that binds each op."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """One workload on several systems. Row 0 of every draws axis is the point estimate."""
+
+    workload: str
+    base: System
+    systems: tuple[System, ...]
+    base_step_time_s: float
+    step_time_s: Array
+    """(draws + 1, systems)"""
+    base_exposed_s: Array
+    """(ops,)"""
+    base_bubble_s: float
+    fixed_idle_s: float
+    exposed_s: Array
+    """(systems, ops), point estimate."""
+    bubble_s: Array
+    """(systems,), point estimate."""
+    held: NDArray[np.bool_]
+    """(ops,) True where the model has no say, so that the measured time was kept."""
+
+    @property
+    def gain_draws(self) -> Array:
+        """(draws + 1, systems) time on the base / time on the system."""
+        return np.asarray(self.base_step_time_s / self.step_time_s)
+
+    @property
+    def gain(self) -> tuple[Interval, ...]:
+        """(systems,) gain with its 90 % interval."""
+        draws = self.gain_draws
+        return tuple(interval(draws[:, index]) for index in range(draws.shape[1]))
+
+    @property
+    def saved_s(self) -> Array:
+        """(systems, ops) wall time that each op saves; negative where it costs more."""
+        return np.asarray(self.base_exposed_s - self.exposed_s)
+
+    def binding_shares(self, bound_by: NDArray[Any], index: int | None = None) -> dict[str, float]:
+        """Share of step time by binding resource on system ``index``, None for the base.
+
+        ``bound_by`` is the model's `binding` there. Idle time and bubble stand under
+        ``idle`` and ``bubble``; shares sum to 1.
+        """
+        exposed = self.base_exposed_s if index is None else self.exposed_s[index]
+        bubble = self.base_bubble_s if index is None else float(self.bubble_s[index])
+        seconds: dict[str, float] = {}
+        for name, value in zip(bound_by, exposed, strict=True):
+            if value > 0:
+                seconds[str(name)] = seconds.get(str(name), 0.0) + float(value)
+        seconds |= {k: v for k, v in (("bubble", bubble), ("idle", self.fixed_idle_s)) if v > 0}
+        total = sum(seconds.values())
+        return {name: value / total for name, value in sorted(seconds.items(), key=_by_size)}
+
+
+def _by_size(item: tuple[str, float]) -> tuple[float, str]:
+    return -item[1], item[0]
+
+
+def base_system(char: Characterization, base: System | None = None) -> System:
+    """The system that ``char`` was measured on; ``base`` states it where the file does not.
+
+    Raises UsageError if neither does.
+    """
+    if base is not None:
+        return base
+    if char.header.system is None:
+        raise UsageError(
+            f"{char.header.workload}: the characterization does not name its system; "
+            "say which with base=... or --base"
+        )
+    from codesign.hardware import load_system
+
+    return load_system(char.header.system)
+
+
+def project(
+    char: Characterization,
+    model: OpTimes,
+    systems: Sequence[System],
+    draws: int | Any = DEFAULT_DRAWS,
+    *,
+    seed: int = 0,
+    base: System | None = None,
+) -> Projection:
+    """Project ``char`` onto ``systems``: measured time x model ratio, op by op, draw by draw.
+
+    ``draws`` is a number, or draws of ``model.draws``: pass the same ones to compare
+    workloads jointly. On systems that levers made of the base every row scales by the
+    model's ratio alone; on another GPU what the model does not explain carries over as
+    far as the training data say (`projection.transfer`).
+    Raises UsageError if the base system is unknown.
+    """
+    start = base_system(char, base)
+    joint = model.draws(draws, seed) if isinstance(draws, int) and draws > 0 else draws
+    step = step_of(char)
+    ops = char.ops
+    point = _ratios(model, char, start, systems, None)
+    held = _unknown(model.times(ops, [start])[0])
+    scaled = scale_step(step, point)
+    rows = [scaled.step_time_s[None, :]]
+    if joint is not None and not isinstance(joint, int) and len(systems):
+        rows.append(_drawn_steps(model, char, step, start, systems, joint))
+    return Projection(
+        workload=char.header.workload, base=start, systems=tuple(systems),
+        base_step_time_s=step.step_time_s,
+        step_time_s=np.concatenate(rows, axis=0) if len(systems) else np.empty((1, 0)),
+        base_exposed_s=step.exposed_s, base_bubble_s=step.bubble_s,
+        fixed_idle_s=step.fixed_idle_s, exposed_s=scaled.exposed_s, bubble_s=scaled.bubble_s,
+        held=held,
+    )  # fmt: skip
+
+
+def _drawn_steps(
+    model: OpTimes, char: Characterization, step: Step, base: System,
+    systems: Sequence[System], joint: Any,
+) -> Array:  # fmt: skip
+    """(draws, systems) step times, a bounded number of systems at a time."""
+    parts: list[Array] = []
+    first, chunk = 0, 1
+    while first < len(systems):
+        ratio = _ratios(model, char, base, systems[first : first + chunk], joint)
+        parts.append(scale_step(step, ratio).step_time_s)
+        first += chunk
+        # The first system alone tells how many draws there are.
+        chunk = max(1, int(_CHUNK_ELEMENTS / max(ratio.shape[0] * len(char.ops), 1)))
+    return np.concatenate(parts, axis=1)
+
+
+def _unknown(base_time_s: Array) -> NDArray[np.bool_]:
+    return np.asarray(~np.isfinite(base_time_s) | (base_time_s <= 0))
+
+
+def _ratios(
+    model: OpTimes, char: Characterization, base: System, systems: Sequence[System], joint: Any
+) -> Array:
+    """(..., systems, ops) time on each system / time on the base; 1 where unknown."""
+    if not systems:
+        return np.empty((0, len(char.ops)))
+    times = model.times(char.ops, [base, *systems], draws=joint)
+    before = times[..., :1, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(_unknown(before), 1.0, times[..., 1:, :] / before)
+    ratio = np.where(np.isfinite(ratio), ratio, 1.0)
+    for index, system in enumerate(systems):
+        if not is_same_silicon(base, system):
+            ratio[..., index, :] *= transfer_factor(model, char, base, system, joint)
+    return np.asarray(ratio)
