@@ -1,0 +1,62 @@
+import msgspec
+import pytest
+
+from codesign.workload.overlap import overlap_rules, overlap_windows
+from codesign.workload.recipe import Overlap, load_recipe
+from codesign.workload.schema import ops_frame
+
+SFT = load_recipe("llama-3.1-8b-sft")
+
+
+def recipe(**rules):
+    return msgspec.structs.replace(SFT, overlap={
+        kind: Overlap(behind=behind, share=share, reason="test")
+        for kind, (behind, share) in rules.items()
+    })  # fmt: skip
+
+
+def op(op_class, name, phase, time_s):
+    return {"op_class": op_class, "name": name, "phase": phase, "time_s": time_s, "count": 1.0,
+            "evidence": "assumed"}  # fmt: skip
+
+
+OPS = ops_frame([
+    op("gemm", "f", "forward", 2.0),
+    op("gemm", "b", "backward", 4.0),
+    op("norm", "n", "backward", 1.0),
+    op("collective", "tp.all_reduce", "forward", 0.5),
+    op("collective", "dp_gradients.reduce_scatter", "backward", 3.0),
+    op("collective", "dp_parameters.all_gather", "backward", 1.0),
+])  # fmt: skip
+
+
+def test_a_kind_that_is_not_named_or_says_none_never_hides():
+    rules = overlap_rules(OPS, recipe(tp=("none", 1.0)))
+    assert rules["hidden_by"].isna().all()
+    assert overlap_windows(OPS, recipe(tp=("none", 1.0))).isna().all()
+
+
+def test_a_collective_alone_hides_behind_its_share_of_the_phase():
+    windows = overlap_windows(OPS, recipe(dp_gradients=("backward", 0.5)))
+    assert windows.iloc[4] == 2.5
+    assert windows.notna().sum() == 1
+
+
+def test_rivals_share_the_compute_by_their_times():
+    both = recipe(dp_gradients=("backward", 1.0), dp_parameters=("same", 1.0))
+    windows = overlap_windows(OPS, both)
+    assert windows.iloc[4] == pytest.approx(5.0 * 3 / 4)
+    assert windows.iloc[5] == pytest.approx(5.0 * 1 / 4)
+    assert windows.sum() <= 5.0
+
+
+def test_same_means_the_collectives_own_phase():
+    windows = overlap_windows(OPS, recipe(tp=("same", 1.0)))
+    assert windows.iloc[3] == 2.0
+
+
+def test_unknown_times_give_no_window_larger_than_the_compute():
+    blank = OPS.copy()
+    blank["time_s"] = None
+    windows = overlap_windows(ops_frame(blank), recipe(dp_gradients=("backward", 1.0)))
+    assert windows.iloc[4] == 0.0
