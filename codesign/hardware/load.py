@@ -1,138 +1,288 @@
-"""The library by name: GPUs and systems, shipped ones and the user's own files."""
+"""Find and read GPU and system files, by name, by device name or by path."""
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
 from codesign._common.errors import DataError, UsageError, one_of
 from codesign._common.files import data_dir
 from codesign._common.yamlfiles import load_yaml
+from codesign.hardware import validate
+from codesign.hardware._section import Section
 from codesign.hardware.model import Gpu, System
-from codesign.hardware.spec import LABELS, STATUSES, Reader, read_gpu
 
-_SYSTEM_KEYS = {
-    "name", "title", "gpu", "nvlink_domain", "nvlink_bandwidth_per_direction",
-    "scaleout_bandwidth_per_direction", "launch_latency", "in_switch_reduction", "status",
-    "labels", "notes", "sources",
-}  # fmt: skip
+SEARCH_VARIABLE = "CODESIGN_HWSPECS"
+"""Environment variable: folders like ``hwspecs/`` that are searched before the shipped one."""
+
+PEAKS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8")
+STATUSES = ("shipping", "announced", "hypothetical")
+LABELS = ("recalled", "disputed", "derived", "assumed", "measured")
+_COMMENTARY = ("sources", "labels", "notes", "exceptions")
+_GPU_KEYS = (
+    "name", "title", "vendor", "aliases", "architecture", "status", "sm_count", "dies", "clocks",
+    "peak_dense", "flop_per_clock_per_sm", "memory", "l2", "nvlink", "power", *_COMMENTARY,
+)  # fmt: skip
+_SYSTEM_KEYS = (
+    "name", "title", "gpu", "status", "nvlink_domain", "nvlink_bandwidth_per_direction",
+    "scaleout_bandwidth_per_direction", "launch_latency", "in_switch_reduction", *_COMMENTARY,
+)  # fmt: skip
+
+
+def load_gpu(name: str | os.PathLike[str]) -> Gpu:
+    """The GPU called ``name``: a spec name, an exact device name, or a path to a YAML file.
+
+    Raises UsageError for an unknown name, DataError (file, key path, what was
+    expected) for a file out of contract.
+    """
+    text = os.fspath(name)
+    if _is_path(text):
+        return read_gpu(Path(text))
+    paths = _paths("gpus")
+    if text in paths:
+        return read_gpu(paths[text])
+    devices = _devices()
+    if text in devices:
+        return read_gpu(paths[devices[text]])
+    raise UsageError(f"{one_of('GPU', text, list(paths))}; or give the path of a YAML file")
+
+
+def load_system(name: str | os.PathLike[str]) -> System:
+    """The system called ``name``, or described by the YAML file at that path.
+
+    The file's ``gpu`` is a name, or a path relative to the file. Raises as `load_gpu`.
+    """
+    text = os.fspath(name)
+    if _is_path(text):
+        return read_system(Path(text))
+    paths = _paths("systems")
+    if text not in paths:
+        hint = _system_hint(text)
+        raise UsageError(
+            f"{one_of('system', text, list(paths))}; or give the path of a YAML file{hint}"
+        )
+    return read_system(paths[text])
 
 
 def list_gpus() -> list[str]:
-    """Names of the shipped GPUs."""
-    return sorted(path.stem for path in (data_dir("hwspecs") / "gpus").glob("*.yaml"))
+    """Names of the known GPUs, sorted."""
+    return sorted(_paths("gpus"))
 
 
 def list_systems() -> list[str]:
-    """Names of the shipped systems."""
-    return sorted(path.stem for path in (data_dir("hwspecs") / "systems").glob("*.yaml"))
-
-
-def load_gpu(name_or_path: str | Path) -> Gpu:
-    """A GPU by its name, by the exact name its driver reports, or from a YAML file.
-
-    Raises UsageError for an unknown name, DataError for a bad file.
-    """
-    text = str(name_or_path)
-    if text.endswith((".yaml", ".yml")):
-        return read_gpu(Path(text))
-    if text in list_gpus():
-        return _shipped_gpu(text)
-    if text in _devices():
-        return _shipped_gpu(_devices()[text])
-    raise UsageError(f"{one_of('GPU', text, list_gpus())}; or give the path of a .yaml file")
+    """Names of the known systems, sorted."""
+    return sorted(_paths("systems"))
 
 
 def gpu_of_device(device: str) -> Gpu:
-    """The GPU that a driver calls ``device``: an exact match, never a part of the name.
+    """The GPU whose driver reports ``device``, by exact match: an unknown one is an error.
 
-    Raises UsageError for an unknown device: guessing a GPU would guess its peak.
+    Raises UsageError, since a guess would silently take another part's peaks.
     """
-    name = _devices().get(device)
-    if name is None:
+    devices = _devices()
+    if device not in devices:
         raise UsageError(
-            f"unknown GPU {device!r}: no file of the hardware library has it among its aliases; "
-            "say which system it is with --system, or describe it in a .yaml file"
+            f"device {device!r} is not in the hardware library; pass --system with a name from "
+            f"`codesign hw list`, or a YAML file that describes it and lists it under aliases"
         )
-    return _shipped_gpu(name)
+    return load_gpu(devices[device])
 
 
-def load_system(name_or_path: str | Path) -> System:
-    """A system by its name or from a YAML file.
+def system_of_gpu(gpu: str) -> System:
+    """The one known system built of ``gpu`` (a spec name).
 
-    Raises UsageError for an unknown name, DataError for a bad file.
+    Raises UsageError if there is none or more than one.
     """
-    text = str(name_or_path)
-    if text.endswith((".yaml", ".yml")):
-        return read_system(Path(text))
-    if text in list_systems():
-        return read_system(data_dir("hwspecs") / "systems" / f"{text}.yaml")
-    hint = f"; {text!r} is a GPU, a system holds it" if text in list_gpus() else ""
-    raise UsageError(
-        f"{one_of('system', text, list_systems())}; or give the path of a .yaml file{hint}"
-    )
+    found = [s for s in map(load_system, list_systems()) if s.gpu.name == gpu]
+    if len(found) != 1:
+        names = ", ".join(s.name for s in found) or "none"
+        raise UsageError(f"systems with GPU {gpu!r}: {names}; pass --system to say which")
+    return found[0]
 
 
-def system_of_gpu(gpu_name: str) -> System:
-    """The shipped system that holds a GPU; the first by name where several do."""
-    for name in list_systems():
-        system = load_system(name)
-        if system.gpu.name == gpu_name:
-            return system
-    raise UsageError(f"no shipped system holds the GPU {gpu_name!r}")
+def spec_files() -> list[tuple[str, Path]]:
+    """Every known file as (``gpus`` or ``systems``, path), sorted."""
+    return [(kind, p) for kind in ("gpus", "systems") for _, p in sorted(_paths(kind).items())]
 
 
-def read_system(path: Path) -> System:
-    """Read and check one system file. Raises DataError naming file and key path."""
-    reader = Reader(load_yaml(path), str(path))
-    reader.known_keys("", _SYSTEM_KEYS)
-    for key, label in reader.strings("labels").items():
-        if label not in LABELS:
-            raise reader.error(f"labels.{key}", f"{label!r} is not one of: {', '.join(LABELS)}")
-    switch = reader.get("in_switch_reduction")
-    if switch is not None and not isinstance(switch, bool):
-        raise reader.error("in_switch_reduction", f"expected true or false, got {switch!r}")
-    name = reader.text("name")
-    return System(
-        name=name,
-        title=reader.text("title"),
-        gpu=_gpu_of(reader, path),
-        nvlink_domain=reader.whole("nvlink_domain"),
-        nvlink_bandwidth_bytes_per_s=reader.quantity("nvlink_bandwidth_per_direction", "byte/s"),
-        scaleout_bandwidth_bytes_per_s=reader.quantity(
-            "scaleout_bandwidth_per_direction", "byte/s"
-        ),
-        launch_latency_s=reader.quantity("launch_latency", "second"),
-        in_switch_reduction=bool(switch),
-        status=reader.text("status", STATUSES),
-        base=name,
-        sources=reader.strings("sources"),
-        labels=reader.strings("labels"),
-        notes=reader.strings("notes"),
-    )
+def read_gpu(path: Path, check: bool = True) -> Gpu:
+    """The GPU described by the file at ``path``; ``check=False`` leaves the lints out."""
+    return _read_gpu(path, _stamp(path), check)
 
 
-def _gpu_of(reader: Reader, path: Path) -> Gpu:
-    text = reader.text("gpu")
+def read_system(path: Path, check: bool = True) -> System:
+    """The system described by the file at ``path``; ``check=False`` leaves the lints out."""
+    return _read_system(path, _stamp(path), check)
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith((".yaml", ".yml")) or os.sep in text
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Changes when the file does, so that the cache never serves an old spec."""
     try:
-        # A file of one's own may stand beside the system that uses it.
-        return load_gpu(path.parent / text if text.endswith((".yaml", ".yml")) else text)
-    except UsageError as error:
-        raise reader.error("gpu", str(error)) from error
+        status = path.stat()
+    except OSError as error:
+        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+    return status.st_mtime_ns, status.st_size
 
 
-@cache
-def _shipped_gpu(name: str) -> Gpu:
-    return read_gpu(data_dir("hwspecs") / "gpus" / f"{name}.yaml")
+def _folders() -> list[Path]:
+    extra = [Path(p) for p in os.environ.get(SEARCH_VARIABLE, "").split(os.pathsep) if p]
+    for folder in extra:
+        if not folder.is_dir():
+            raise UsageError(f"{SEARCH_VARIABLE}: {folder} is not a folder")
+    return [*extra, data_dir("hwspecs")]
 
 
-@cache
+def _paths(kind: str) -> dict[str, Path]:
+    """File by name; an earlier folder wins over a later one."""
+    found: dict[str, Path] = {}
+    for folder in _folders():
+        for path in sorted((folder / kind).glob("*.yaml")):
+            found.setdefault(path.stem, path)
+    return found
+
+
 def _devices() -> dict[str, str]:
-    """Exact device name -> GPU name."""
-    devices: dict[str, str] = {}
-    for name in list_gpus():
-        for alias in _shipped_gpu(name).aliases:
-            if alias in devices:
-                raise DataError(f"{alias!r} is an alias of both {devices[alias]} and {name}")
-            devices[alias] = name
-    return devices
+    """Spec name by device name. Raises DataError if two files claim one device."""
+    owner: dict[str, str] = {}
+    for name, path in _paths("gpus").items():
+        for alias in read_gpu(path).aliases:
+            if owner.setdefault(alias, name) != name:
+                raise DataError(f"{path}: aliases: {alias!r} is also claimed by {owner[alias]}")
+    return owner
+
+
+def _system_hint(text: str) -> str:
+    """If a GPU was named where a system belongs, which systems have it."""
+    if text not in _paths("gpus"):
+        return ""
+    names = [s for s in list_systems() if load_system(s).gpu.name == text]
+    return f" ({text} is a GPU, found in: {', '.join(names)})" if names else ""
+
+
+@cache
+def _read_gpu(path: Path, stamp: tuple[int, int], check: bool) -> Gpu:  # noqa: ARG001
+    top = Section(str(path), load_yaml(path))
+    top.allow(_GPU_KEYS)
+    clocks, memory, l2, nvlink = (top.section(k) for k in ("clocks", "memory", "l2", "nvlink"))
+    clocks.allow(("tensor", "boost"))
+    memory.allow(("capacity", "bandwidth", "kind", "stacks"))
+    l2.allow(("capacity",))
+    nvlink.allow(("kind", "generation", "links", "bandwidth_per_direction"))
+    if top.values.get("peak_dense") is None:
+        raise DataError(f"{top.place('peak_dense')}: missing; expected dense peaks by precision")
+    peaks = top.section("peak_dense")
+    peaks.allow(PEAKS)
+    memory.text("kind")
+    gpu = Gpu(
+        name=_name(top, path),
+        vendor=top.text("vendor"),
+        architecture=top.text("architecture"),
+        sm_count=top.integer("sm_count", 1, 100_000),
+        tensor_clock_hz=clocks.quantity("tensor", "hertz"),
+        boost_clock_hz=clocks.quantity("boost", "hertz"),
+        peak_dense_flops_per_s={
+            key: peaks.quantity(key, "flop/s") for key in PEAKS if key in peaks.values
+        },
+        hbm_capacity_bytes=memory.quantity("capacity", "byte", bits=False),
+        hbm_bandwidth_bytes_per_s=memory.quantity("bandwidth", "byte/s", bits=False),
+        l2_capacity_bytes=l2.quantity("capacity", "byte", bits=False),
+        nvlink_bandwidth_bytes_per_s=nvlink.quantity("bandwidth_per_direction", "byte/s"),
+        power_w=top.quantity("power", "watt"),
+        hbm_stacks=memory.optional_integer("stacks", 0, 64),
+        nvlink_links=nvlink.optional_integer("links", 0, 1024),
+        dies=top.integer("dies", 1, 64) if "dies" in top.values else 1,
+        aliases=_aliases(top),
+        status=top.choice("status", STATUSES, "shipping"),
+        sources=_by_leaf(top, "sources"),
+        labels=_by_leaf(top, "labels"),
+        notes=top.texts("notes"),
+    )
+    if check:
+        _raise(validate.gpu_problems(gpu, top))
+    return gpu
+
+
+@cache
+def _read_system(path: Path, stamp: tuple[int, int], check: bool) -> System:  # noqa: ARG001
+    top = Section(str(path), load_yaml(path))
+    top.allow(_SYSTEM_KEYS)
+    name = _name(top, path)
+    gpu_name = top.text("gpu")
+    # A path in the file is relative to the file; a name is looked up like any other.
+    gpu = load_gpu(path.parent / gpu_name if _is_path(gpu_name) else gpu_name)
+    system = System(
+        name=name,
+        gpu=gpu,
+        nvlink_domain=top.integer("nvlink_domain", 1, 100_000),
+        nvlink_bandwidth_bytes_per_s=top.quantity("nvlink_bandwidth_per_direction", "byte/s"),
+        scaleout_bandwidth_bytes_per_s=top.quantity("scaleout_bandwidth_per_direction", "byte/s"),
+        launch_latency_s=top.quantity("launch_latency", "second"),
+        in_switch_reduction=top.flag("in_switch_reduction", False),
+        title=top.text("title", ""),
+        status=top.choice("status", STATUSES, "shipping"),
+        base=name,
+        sources=_by_leaf(top, "sources"),
+        labels=_by_leaf(top, "labels"),
+        notes=top.texts("notes"),
+    )
+    if check:
+        _raise(validate.system_problems(system, top))
+    return system
+
+
+def _raise(problems: list[str]) -> None:
+    if problems:
+        raise DataError("; ".join(problems))
+
+
+def _name(top: Section, path: Path) -> str:
+    """The name, which a file in a library folder bears too: look-ups go by file name."""
+    name = top.text("name")
+    if path.parent.name in ("gpus", "systems") and name != path.stem:
+        raise DataError(f"{top.place('name')}: {name!r}; the file's name says {path.stem!r}")
+    return name
+
+
+def _aliases(top: Section) -> tuple[str, ...]:
+    value = top.values.get("aliases", [])
+    if not isinstance(value, list) or not all(isinstance(a, str) and a for a in value):
+        raise DataError(f"{top.place('aliases')}: expected a list of exact device names")
+    return tuple(value)
+
+
+def _by_leaf(top: Section, key: str) -> dict[str, str]:
+    """``sources`` or ``labels`` by the key path of each single value.
+
+    In the file an entry for a section (``memory``) stands for every value under
+    it that has no entry of its own.
+    """
+    given = top.texts(key)
+    known = leaf_paths(top)
+    result: dict[str, str] = {}
+    for path, value in given.items():
+        if key == "labels" and value not in LABELS:
+            raise DataError(
+                f"{top.place(f'labels.{path}')}: {value!r}; allowed: {', '.join(LABELS)}"
+            )
+        leaves = [leaf for leaf in known if leaf == path or leaf.startswith(f"{path}.")]
+        if not leaves:
+            raise DataError(f"{top.place(f'{key}.{path}')}: there is no such key in this file")
+        for leaf in leaves:
+            if leaf == path or leaf not in given:
+                result[leaf] = value
+    return result
+
+
+def leaf_paths(top: Section) -> list[str]:
+    """Key paths of the single values of a file, without its commentary."""
+    paths: list[str] = []
+    for key, value in top.values.items():
+        if key in (*_COMMENTARY, "name", "title", "aliases", "vendor", "status"):
+            continue
+        paths += [f"{key}.{inner}" for inner in value] if isinstance(value, dict) else [key]
+    return paths
