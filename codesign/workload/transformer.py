@@ -77,8 +77,13 @@ def assumptions(recipe: Recipe) -> dict[str, str]:
     """What the op list takes for granted, by name, for a characterization's header."""
     p = recipe.parallelism
     said = {
-        "fusion": "residual additions run inside the norms, gate and up are one GEMM, the loss "
-        "writes its gradient in place, gradients accumulate inside the weight-gradient GEMMs",
+        "fusion": "residual additions run inside the norms, gate and up are one GEMM"
+        + (
+            "; the loss writes its gradient in place, gradients accumulate inside the "
+            "weight-gradient GEMMs"
+            if recipe.training
+            else ""
+        ),
         "representative GPU": "mean over pipeline stages, which are taken to be balanced",
     }
     narrow = {recipe.precision.gemm, recipe.precision.experts} - {"bf16", "fp16", "fp32", "tf32"}

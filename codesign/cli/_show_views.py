@@ -1,0 +1,261 @@
+"""Views of files for `codesign show`: titled tables, and the same as plain values."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from codesign._common.errors import DataError
+from codesign._common.files import read_bytes
+from codesign._common.units import format_si
+from codesign.cli._show_json import Summary, json_summary
+from codesign.report.text import printable
+from codesign.workload.accounting import busbw, hardware_flops, model_flops
+from codesign.workload.characterization import Characterization
+from codesign.workload.footprint import footprint
+from codesign.workload.recipe import load_recipe
+from codesign.workload.transformer import assumptions, build_ops
+
+MAX_JSON_BYTES = 256_000_000
+
+
+@dataclass
+class View:
+    """What is printed, as tables, and what ``--json`` prints instead."""
+
+    title: str
+    data: Any
+    facts: list[tuple[str, str]] = field(default_factory=list)
+    tables: list[tuple[str, list[str], list[list[str]]]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def print_view(view: View) -> None:
+    """Print to stdout; names from files are shown literally, never as markup."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # Where nobody watches, lines are as long as they need to be.
+    console = Console(file=sys.stdout, highlight=False,
+                      width=None if sys.stdout.isatty() else 160)  # fmt: skip
+    console.print(Text(printable(view.title), style="bold"))
+    facts = Table.grid(padding=(0, 2))
+    for name, value in view.facts:
+        facts.add_row(Text(name, style="dim"), Text(printable(value)))
+    console.print(facts)
+    for title, columns, rows in view.tables:
+        table = Table(title=Text(title), title_justify="left", header_style="bold")
+        for i, column in enumerate(columns):
+            numeric = all(_looks_numeric(row[i]) for row in rows)
+            table.add_column(column, justify="right" if numeric else "left")
+        for row in rows:
+            table.add_row(*(Text(printable(cell)) for cell in row))
+        console.print(table)
+    for warning in view.warnings:
+        console.print(Text(f"warning: {printable(warning)}", style="yellow"))
+
+
+def _looks_numeric(cell: str) -> bool:
+    return cell == "" or cell[0].isdigit() or cell[0] in "+-x"
+
+
+def characterization_view(path: Path, top: int) -> View:
+    """A characterization: header, quality, breakdown, top ops."""
+    char = Characterization.load(path)
+    header, ops = char.header, char.ops
+    step = header.step_time_s or float(ops["exposed_s"].sum()) + header.idle_s
+    breakdown = _breakdown(ops, header.idle_s, step)
+    top_ops = ops.sort_values("time_s", ascending=False, na_position="last").head(top)
+    time_known = float(ops["time_s"].sum()) or float("nan")
+    evidence = {str(e): float(t) / time_known
+                for e, t in ops.groupby("evidence")["time_s"].sum().items()}  # fmt: skip
+    view = View(
+        title=f"characterization of {header.title or header.workload}",
+        data={
+            "kind": "characterization",
+            "header": msgspec.to_builtins(header),
+            "breakdown": breakdown,
+            "evidence": {k: _number(v) for k, v in evidence.items()},
+            "model_flops": model_flops(ops),
+            "hardware_flops": hardware_flops(ops),
+            "top_ops": _records(top_ops),
+        },
+        warnings=list(header.quality.warnings),
+    )
+    view.facts = [
+        ("workload", header.workload),
+        ("system", header.system or "unknown"),
+        ("phase", header.phase or "unknown"),
+        ("GPUs", str(header.gpus)),
+        ("parallelism", _pairs(header.parallelism)),
+        ("step time", format_si(step, "s")),
+        ("idle", f"{format_si(header.idle_s, 's')} (bubble {format_si(header.bubble_s, 's')})"),
+        ("tokens a step", "unknown" if header.tokens_per_step is None
+         else f"{header.tokens_per_step:,.0f}"),
+        ("model FLOPs a GPU", format_si(model_flops(ops), "FLOP")),
+        ("evidence, by time", ", ".join(f"{k} {v:.1%}" for k, v in evidence.items())),
+        ("capture", header.capture_method or "unknown"),
+        ("sources", ", ".join(s.name for s in header.sources[:5]) or "none"),
+    ]  # fmt: skip
+    quality = _quality(char)
+    view.tables = [
+        ("quality", ["what", "value"], quality),
+        ("where the step goes", ["op class", "time", "exposed", "of step"], [
+            [str(b["op_class"]), format_si(b["time_s"], "s"), format_si(b["exposed_s"], "s"),
+             f"{b['share']:.1%}"] for b in breakdown]),
+        _ops_table(f"top {len(top_ops)} of {len(ops)} ops", top_ops, step),
+    ]  # fmt: skip
+    for name, why in header.assumptions.items():
+        view.facts.append((f"assumed {name}", why))
+    return view
+
+
+def recipe_view(name: str, top: int) -> View:
+    """A recipe: model, parallelism, memory, and the ops by their work."""
+    recipe = load_recipe(name)
+    ops, memory = build_ops(recipe), footprint(recipe)
+    p = recipe.parallelism
+    heaviest = ops.sort_values("flops", ascending=False, na_position="last").head(top)
+    assumed = assumptions(recipe)
+    view = View(
+        title=f"recipe: {recipe.title}",
+        data={
+            "kind": "recipe", "recipe": msgspec.to_builtins(recipe), "sha256": recipe.sha256(),
+            "gpus": p.gpus, "parameters": recipe.model.parameters(),
+            "active_parameters": recipe.model.parameters(active=True),
+            "tokens_per_step": recipe.tokens_per_step, "bubble_ratio": recipe.bubble_ratio,
+            "model_flops": model_flops(ops), "hardware_flops": hardware_flops(ops),
+            "footprint_bytes": {**vars(memory), "total_bytes": memory.total_bytes},
+            "assumptions": assumed, "ops": _records(ops),
+        },
+    )  # fmt: skip
+    view.facts = [
+        ("name", recipe.name),
+        ("phase", recipe.phase),
+        ("parameters", f"{recipe.model.parameters() / 1e9:.1f} billion, "
+         f"{recipe.model.parameters(active=True) / 1e9:.1f} billion active"),
+        ("system", recipe.system),
+        ("GPUs", f"{p.gpus} ({_pairs(msgspec.to_builtins(p))})"),
+        ("tokens a step", f"{recipe.tokens_per_step:,}"),
+        ("model FLOPs a GPU", format_si(model_flops(ops), "FLOP")),
+        ("HBM a GPU", format_si(memory.total_bytes, "B") + " estimated"),
+        *((f"assumed {k}", v) for k, v in assumed.items()),
+    ]  # fmt: skip
+    view.tables = [_ops_table(f"top {len(heaviest)} of {len(ops)} ops by FLOPs", heaviest, None)]
+    return view
+
+
+def json_view(path: Path) -> View:
+    """A model, recommendations or backtest file, told apart by its keys."""
+    if path.stat().st_size > MAX_JSON_BYTES:
+        raise DataError(f"{path}: over {MAX_JSON_BYTES} bytes; codesign writes no such JSON file")
+    try:
+        content = msgspec.json.decode(read_bytes(path))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise DataError(f"{path}: not valid JSON: {error}") from error
+    summary: Summary = json_summary(content, str(path))
+    return View(summary.title, summary.data, summary.facts, summary.tables, summary.warnings)
+
+
+def _breakdown(ops: pd.DataFrame, idle_s: float, step: float) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    sums = ops.groupby("op_class")[["time_s", "exposed_s"]].sum()
+    for op_class, row in sums.sort_values("exposed_s", ascending=False).iterrows():
+        rows.append({"op_class": str(op_class), "time_s": float(row["time_s"]),
+                     "exposed_s": float(row["exposed_s"])})  # fmt: skip
+    rows.append({"op_class": "idle", "time_s": idle_s, "exposed_s": idle_s})
+    for entry in rows:
+        entry["share"] = entry["exposed_s"] / step if step else 0.0
+    return rows
+
+
+def _quality(char: Characterization) -> list[list[str]]:
+    quality = char.header.quality
+    rows: list[list[str]] = []
+    for name, value in msgspec.structs.asdict(quality).items():
+        if name in ("reliability", "warnings") or value in (None, 0):
+            continue
+        share = isinstance(value, float)
+        rows.append([name.replace("_", " "), f"{value:.1%}" if share else str(value)])
+    for name, verdict in quality.reliability.items():
+        reason = "; ".join(verdict.reasons)
+        rows.append([f"{name} reliable", "yes" if verdict.reliable else f"no: {reason}"])
+    return rows
+
+
+def _ops_table(
+    title: str, ops: pd.DataFrame, step: float | None
+) -> tuple[str, list[str], list[list[str]]]:
+    columns = ["op class", "name", "shape", "precision", "phase", "count", "FLOP", "bytes"]
+    timed = step is not None
+    if timed:
+        columns += ["time", "of step", "rate", "evidence"]
+    rows: list[list[str]] = []
+    for (_, op), bus in zip(ops.iterrows(), busbw(ops), strict=True):
+        cells = [str(op["op_class"]), str(op["name"]), shape_text(op), _text(op["precision"]),
+                 _text(op["phase"]), f"{op['count']:g}", _si(op["flops"], ""),
+                 _si(op["bytes"], "B")]  # fmt: skip
+        if timed:
+            exposed = 0.0 if pd.isna(op["exposed_s"]) else float(op["exposed_s"])
+            share = exposed / step if step else 0.0
+            cells += [_si(op["time_s"], "s"), f"{share:.1%}", _rate(op, bus),
+                      _text(op["evidence"])]  # fmt: skip
+        rows.append(cells)
+    return title, columns, rows
+
+
+def _rate(op: pd.Series[Any], bus: Any) -> str:
+    """What the op attains: bus bandwidth, FLOP/s, or else bytes/s."""
+    if not pd.isna(bus):
+        return f"{_si(bus, 'B/s')} bus"
+    if pd.isna(op["time_s"]) or op["time_s"] == 0:
+        return ""
+    if not pd.isna(op["flops"]):
+        return _si(op["flops"] / op["time_s"], "FLOP/s")
+    return _si(op["bytes"] / op["time_s"], "B/s")
+
+
+def shape_text(op: pd.Series[Any]) -> str:
+    """An op's shape as one reads it: ``8192 x 4096 x 4096``."""
+    if op["op_class"] == "collective":
+        return f"{_si(op['message_bytes'], 'B')} over {_text(op['group_size'])}"
+    if op["op_class"] == "attention":
+        heads = f"h{_text(op['heads'])}/{_text(op['kv_heads'])} d{_text(op['head_dim'])}"
+        return f"b{_text(op['batch'])} {heads} q{_text(op['q_len'])} kv{_text(op['kv_len'])}"
+    dims = " x ".join(str(op[c]) for c in "mnk" if not pd.isna(op[c]))
+    if not pd.isna(op["experts"]):
+        return f"{dims}, {op['experts']} experts"
+    return dims if pd.isna(op["batch"]) else f"{op['batch']} of {dims}"
+
+
+def _records(ops: pd.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {str(k): _plain(v) for k, v in record.items() if not pd.isna(v)}
+        for record in ops.to_dict("records")
+    ]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value
+
+
+def _number(value: float) -> float | None:
+    return None if pd.isna(value) else value
+
+
+def _pairs(values: dict[str, Any] | None) -> str:
+    return ", ".join(f"{k} {v}" for k, v in (values or {}).items()) or "unknown"
+
+
+def _text(value: Any) -> str:
+    return "" if pd.isna(value) else str(value)
+
+
+def _si(value: Any, unit: str) -> str:
+    return "" if pd.isna(value) else format_si(float(value), unit)
