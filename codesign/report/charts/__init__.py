@@ -1,0 +1,1 @@
+"""Chart geometry: pure functions from values to pixels; templates draw what they return."""

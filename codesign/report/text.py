@@ -1,0 +1,73 @@
+"""Untrusted text made harmless: control characters, Markdown, ids."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Characters that would reorder or break what stands around them: controls, line and
+# paragraph separators, lone surrogates, and the bidirectional overrides among formats.
+_BREAKING_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_BIDI = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_MARKDOWN = re.compile(
+    r"[\\`*\[\]|~$<>&]|(?<![^\W_])_|_(?![^\W_])|^(?:#{1,6}|[+=-]+|\d+[.)])(?=\s|$)"
+)
+_ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "|": "\\|"}
+
+
+def printable(text: str) -> str:
+    """``text`` on one line, each breaking character shown as its escape: ``a\\nb``."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_visible(c) for c in text)
+
+
+def _visible(character: str) -> str:
+    if unicodedata.category(character) in _BREAKING_CATEGORIES or character in _BIDI:
+        code = ord(character)
+        return _ESCAPES.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+    return character
+
+
+def escape_markdown(text: str) -> str:
+    """``text`` as Markdown that shows it literally, in a table cell as in a paragraph.
+
+    An underscore inside a word starts no emphasis in CommonMark, so that op names
+    such as ``gate_up`` stay readable in the source.
+    """
+    return _MARKDOWN.sub(_escape_match, printable(text))
+
+
+def _escape_match(match: re.Match[str]) -> str:
+    found = match.group()
+    if found in _ENTITIES:
+        return _ENTITIES[found]
+    return f"{found[:-1]}\\{found[-1]}"
+
+
+def slug(text: str, index: int) -> str:
+    """An id for an HTML anchor: unique by ``index`` whatever the text holds."""
+    cleaned = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-")
+    return f"{index}-{cleaned}" if cleaned else str(index)
+
+
+def ellipsis(text: str, width: int) -> str:
+    """``text`` cut to ``width`` characters for a chart label; its hover text has it whole."""
+    text = printable(text)
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def sentence(text: str) -> str:
+    """``text`` with an initial capital and a full stop, as a sentence of its own."""
+    text = text.strip()
+    if not text:
+        return ""
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
+
+
+def join_words(words: list[str]) -> str:
+    """``a, b and c``."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,1 @@
+"""From the recommendations file to what each section prints: sentences, tables, charts."""

@@ -1,0 +1,65 @@
+"""Cost cells: a value with the footnote of its source, or a dash that says why."""
+
+from __future__ import annotations
+
+from codesign.recommend.schema import Cost, CostItem
+from codesign.report import formatting as fmt
+from codesign.report.table import Cell, Column, Footnotes
+
+NO_COST = "No cost is known for this change, so it is ranked by its gain."
+
+
+def columns(ranking_cost: str) -> list[Column]:
+    """Area, power, money and gain per cost."""
+    return [
+        Column("Area", True, "silicon per GPU, mm²"),
+        Column("Power", True, "watts per GPU at full rate"),
+        Column("Money", True, "cost of components per GPU"),
+        Column("Gain per cost", True, f"portfolio gain in per cent for each {fmt.cost_unit(ranking_cost)}"),
+    ]  # fmt: skip
+
+
+def cells(
+    cost: Cost | None, gain_per_cost: float | None, ranking_cost: str, notes: Footnotes
+) -> list[Cell]:
+    """The cells of ``columns``."""
+    if cost is None:
+        dash = Cell(fmt.DASH, None, (notes.mark(NO_COST),))
+        return [dash, dash, dash, Cell(fmt.DASH)]
+    return [
+        *(_item(i, kind, notes) for i, kind in
+          ((cost.area, "area"), (cost.power, "power"), (cost.money, "money"))),
+        Cell(fmt.per_cost(gain_per_cost, ranking_cost), gain_per_cost),
+    ]  # fmt: skip
+
+
+def _item(item: CostItem, kind: str, notes: Footnotes) -> Cell:
+    if item.value is None:
+        why = f": {item.source}" if item.source else ""
+        return Cell(fmt.DASH, None, (notes.mark(f"No sourced value for {kind}{why}"),))
+    note = f"{kind.capitalize()}, {item.evidence}: {item.source or 'no source given'}"
+    return Cell(fmt.cost_item(item), item.value, (notes.mark(note),))
+
+
+def in_words(cost: Cost | None, gain_per_cost: float | None, ranking_cost: str) -> str:
+    """What a step costs, as the end of a sentence."""
+    if cost is None:
+        return "no cost is known for it"
+    known = [i for i in (cost.area, cost.power, cost.money) if i.value is not None]
+    if not known:
+        return "no source gives its cost"
+    text = "it costs " + ", ".join(fmt.cost_item(i) for i in known) + " per GPU"
+    if gain_per_cost is not None:
+        text += f" ({fmt.per_cost(gain_per_cost, ranking_cost)})"
+    return text
+
+
+def ranking_value(cost: Cost | None, ranking_cost: str) -> float | None:
+    """The value of the kind of cost that ranks, found by its unit."""
+    if cost is None:
+        return None
+    unit = fmt.cost_unit(ranking_cost)
+    for item in (cost.money, cost.power, cost.area):
+        if item.unit.partition(" per ")[0].strip() == unit:
+            return item.value
+    return cost.money.value

@@ -1,0 +1,171 @@
+"""One section for each lever: its curve, its limits, who carries it, what refutes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codesign.recommend.schema import Interval, LeverResult, OpShare, Recommendations
+from codesign.report import formatting as fmt
+from codesign.report.charts.bars import BarChart, BarInput, parts_of, stacked
+from codesign.report.charts.curves import CurveChart, common_domain, gain_curve
+from codesign.report.table import Cell, Column, Footnotes, Table, make_table
+from codesign.report.text import sentence
+from codesign.report.views import costs
+from codesign.report.views.terms import STATUS_WORDS
+from codesign.report.views.verdicts import verdict
+
+
+@dataclass(frozen=True)
+class LeverView:
+    """Everything that the section of a lever prints."""
+
+    anchor: str
+    title: str
+    baseline: str
+    status: str
+    status_tag: str
+    verdict: str
+    reason: str
+    facts: tuple[tuple[str, str], ...]
+    curve: CurveChart | None
+    steps: Table | None
+    by_workload: Table | None
+    binding_chart: BarChart | None
+    binding: Table | None
+    carried: Table | None
+    would_change: tuple[str, ...]
+    refuted_by: str
+
+
+def lever_views(recs: Recommendations, anchors: dict[str, str]) -> tuple[LeverView, ...]:
+    """The levers in the order of the file, their curves on one common scale."""
+    domain = common_domain([[p.gain for p in lever.points] for lever in recs.levers])
+    return tuple(_view(recs, lever, anchors[lever.lever], domain) for lever in recs.levers)
+
+
+def _view(
+    recs: Recommendations, lever: LeverResult, anchor: str, domain: tuple[float, float]
+) -> LeverView:
+    status = STATUS_WORDS[lever.status]
+    advice = next((r for r in recs.recommendations if r.lever == lever.lever), None)
+    titles = {w.name: w.title or w.name for w in recs.workloads}
+    return LeverView(
+        anchor, lever.title, lever.baseline, status.label, status.tag,
+        verdict(lever) or "Worth considering", sentence(lever.reason), _facts(lever),
+        _curve(lever, anchor, domain), _steps(recs, lever, anchor),
+        _by_workload(lever, anchor, titles), _binding_chart(lever, anchor),
+        _binding(lever, anchor), carried_table(f"{anchor}-ops", lever.carried_by, titles),
+        advice.would_change if advice else (), sentence(lever.refuted_by),
+    )  # fmt: skip
+
+
+def _facts(lever: LeverResult) -> tuple[tuple[str, str], ...]:
+    facts = [("On the baseline", lever.baseline)]
+    if lever.points:
+        last = lever.points[-1]
+        facts.append(("Largest step studied", f"{last.label}: {fmt.gain(last.gain)}"))
+    facts.append(("Elasticity", elasticity_words(lever.elasticity)))
+    if lever.saturates_at is not None:
+        note = f". {sentence(lever.saturation_note)}" if lever.saturation_note else ""
+        facts.append(("Saturates at", f"{fmt.factor(lever.saturates_at)} of today{note}"))
+    else:
+        facts.append(("Saturates at", sentence(lever.saturation_note)
+                      or "Not within the steps studied."))  # fmt: skip
+    return tuple(facts)
+
+
+def elasticity_words(value: Interval | None) -> str:
+    """The elasticity and what it means."""
+    if value is None:
+        return "not known"
+    change = fmt.significant(abs(value.value))
+    verb = "shortens" if value.value < 0 else "lengthens"
+    if value.value == 0:
+        return f"{fmt.bracketed(value)}: the time does not depend on it"
+    return f"{fmt.bracketed(value)}: 1 % more {verb} the portfolio's time by {change} %"
+
+
+def _curve(lever: LeverResult, anchor: str, domain: tuple[float, float]) -> CurveChart | None:
+    if not lever.points:
+        return None
+    steps = [(p.factor, p.gain) for p in lever.points]
+    axis = f"{lever.title}, times {lever.baseline}" if lever.baseline else lever.title
+    return gain_curve(f"{anchor}-curve", lever.title, axis, steps, domain, lever.saturates_at)
+
+
+def _steps(recs: Recommendations, lever: LeverResult, anchor: str) -> Table | None:
+    if not lever.points:
+        return None
+    notes = Footnotes()
+    columns = [Column("Step"), Column("Factor", True), Column("Portfolio gain", True),
+               *costs.columns(recs.ranking_cost)]  # fmt: skip
+    rows = [
+        [Cell(p.label, p.factor), Cell(fmt.factor(p.factor), p.factor),
+         Cell(fmt.gain(p.gain), p.gain.value, tag="strong"),
+         *costs.cells(p.cost, p.gain_per_cost, recs.ranking_cost, notes)]
+        for p in lever.points
+    ]  # fmt: skip
+    caption = f"{lever.title}: gain and cost at each step"
+    return make_table(f"{anchor}-steps", caption, columns, rows, notes)
+
+
+def _by_workload(lever: LeverResult, anchor: str, titles: dict[str, str]) -> Table | None:
+    names = list(dict.fromkeys(name for p in lever.points for name in p.by_workload))
+    if not names:
+        return None
+    columns = [Column("Workload"), *(Column(fmt.factor(p.factor), True) for p in lever.points)]
+    rows = []
+    for name in names:
+        row = [Cell(titles.get(name, name))]
+        for point in lever.points:
+            value = point.by_workload.get(name)
+            row.append(Cell(fmt.DASH) if value is None else Cell(fmt.gain(value), value.value))
+        rows.append(row)
+    caption = f"{lever.title}: gain of each workload at each step"
+    return make_table(f"{anchor}-workloads", caption, columns, rows)
+
+
+def _binding_chart(lever: LeverResult, anchor: str) -> BarChart | None:
+    if not lever.binding_before or not lever.binding_after:
+        return None
+    order = tuple(k for k, _ in fmt.ordered_parts(lever.binding_before, ()))
+    label = lever.points[-1].label if lever.points else "largest step"
+    inputs = [
+        BarInput("Baseline", lever.baseline, parts_of(lever.binding_before, order)),
+        BarInput("After the largest step", label, parts_of(lever.binding_after, order)),
+    ]
+    title = f"What binds before and after: {lever.title}"
+    return stacked(f"{anchor}-binding", title, "Share of portfolio time by binding resource.",
+                   inputs)  # fmt: skip
+
+
+def _binding(lever: LeverResult, anchor: str) -> Table | None:
+    if not lever.binding_before or not lever.binding_after:
+        return None
+    keys = [k for k, _ in fmt.ordered_parts(lever.binding_before, ())]
+    keys += [k for k, _ in fmt.ordered_parts(lever.binding_after, ()) if k not in keys]
+    columns = (Column("Binding resource"), Column("Baseline", True),
+               Column("After the largest step", True))  # fmt: skip
+    rows = [
+        [Cell(k), *(Cell(fmt.share(side.get(k, 0.0)), side.get(k, 0.0))
+                    for side in (lever.binding_before, lever.binding_after))]
+        for k in keys
+    ]  # fmt: skip
+    caption = f"{lever.title}: share of portfolio time by binding resource"
+    return make_table(f"{anchor}-binding-table", caption, columns, rows)
+
+
+def carried_table(id: str, ops: tuple[OpShare, ...], titles: dict[str, str]) -> Table | None:
+    """Ops that carry a gain, with the shape and where their time comes from."""
+    if not ops:
+        return None
+    columns = (Column("Op"), Column("Workload"), Column("Class"), Column("Shape"),
+               Column("Precision"), Column("Share of its step", True),
+               Column("Share of the time saved", True), Column("Evidence"))  # fmt: skip
+    rows = [
+        [Cell(o.name), Cell(titles.get(o.workload, o.workload)), Cell(o.op_class), Cell(o.shape),
+         Cell(o.precision or fmt.DASH), Cell(fmt.share(o.time_share), o.time_share),
+         Cell(fmt.share(o.saved_share), o.saved_share), Cell(o.evidence)]
+        for o in sorted(ops, key=lambda o: -o.saved_share)
+    ]  # fmt: skip
+    return make_table(id, "Ops that carry the gain", columns, rows)

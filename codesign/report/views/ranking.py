@@ -1,0 +1,146 @@
+"""The answer: one sentence, key figures, and the ranked table."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from codesign.recommend.schema import OpShare, Recommendation, Recommendations
+from codesign.report import formatting as fmt
+from codesign.report.table import Cell, Column, Footnotes, Table, make_table
+from codesign.report.text import ellipsis, join_words, sentence
+from codesign.report.views import costs
+from codesign.report.views.terms import STATUS_WORDS
+
+# Below this, even the optimistic end of an interval is not worth building.
+NEGLIGIBLE_GAIN = 1.01
+
+
+class Figure(NamedTuple):
+    """A key figure of the summary."""
+
+    value: str
+    label: str
+    detail: str
+
+
+def worthwhile(rec: Recommendation) -> bool:
+    """Whether the gain is above nothing by its whole interval."""
+    return rec.gain.lo > 1.0 and rec.gain.hi >= NEGLIGIBLE_GAIN
+
+
+def headline(recs: Recommendations) -> str:
+    """The answer in one sentence: what first, its gain, cost, and how sure."""
+    if not recs.recommendations:
+        return "No recommendation: nothing was studied that the data could rank."
+    first = recs.recommendations[0]
+    if not worthwhile(first):
+        return (
+            f"No lever studied is worth its place: the best, {first.headline} ({first.label}), "
+            f"gains {fmt.gain(first.gain)} over the portfolio."
+        )
+    return (
+        f"Invest first in {first.headline}, {first.label}: the portfolio runs "
+        f"{fmt.gain(first.gain)} as fast, and "
+        f"{costs.in_words(first.cost, first.gain_per_cost, recs.ranking_cost)}."
+    )
+
+
+def how_sure(recs: Recommendations) -> str:
+    """How firm the first place is: the draws, the runner-up, the evidence."""
+    if not recs.recommendations or not worthwhile(recs.recommendations[0]):
+        return ""
+    first = recs.recommendations[0]
+    parts = []
+    if first.p_best is not None:
+        firmness = (
+            "It is clearly first" if first.p_best >= 0.9
+            else "It is probably first" if first.p_best >= 0.6
+            else "Its lead is narrow"
+        )  # fmt: skip
+        parts.append(
+            f"{firmness}: best by {first.ranked_by} in {fmt.share(first.p_best)} of "
+            f"{fmt.count(recs.provenance.draws)} joint draws of what the model does not know."
+        )
+    if first.evidence:
+        parts.append(
+            f"The time it saves rests on kernel times that are {fmt.shares(first.evidence)}."
+        )
+    if first.status != "identified":
+        parts.append(sentence(f"{STATUS_WORDS[first.status].label.lower()}: {first.reason}"))
+    rest = [r for r in recs.recommendations[1:] if worthwhile(r)][:2]
+    if rest:
+        words = [f"{r.headline}, {r.label}, {fmt.gain(r.gain)}" for r in rest]
+        parts.append(f"Next: {join_words(words) if len(words) == 1 else '; '.join(words)}.")
+    return " ".join(parts)
+
+
+def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
+    """Every recommendation, hardware and software alike."""
+    notes = Footnotes()
+    columns = [
+        Column("Rank", True),
+        Column("Recommendation", wide=True),
+        Column("Step"),
+        Column("Portfolio gain", True, "speedup with its 90 % interval"),
+        *costs.columns(recs.ranking_cost),
+        Column("P(best)", True, "share of the joint draws in which it ranks first"),
+        Column("Carried by", wide=True, hint="ops that save most of the time"),
+        Column("Evidence", hint="what the time saved rests on"),
+        Column("Status"),
+    ]
+    rows = [_ranked_row(r, recs, hrefs, notes) for r in recs.recommendations]
+    caption = f"Ranked recommendations against {recs.baseline_title or recs.baseline}"
+    return make_table("ranking-table", caption, columns, rows, notes, row_header=1)
+
+
+def _ranked_row(
+    rec: Recommendation, recs: Recommendations, hrefs: dict[str, str], notes: Footnotes
+) -> list[Cell]:
+    kind = "" if rec.kind == "hardware" else " (software)"
+    status = STATUS_WORDS[rec.status]
+    by = () if rec.cost is None or rec.gain_per_cost is not None else (notes.mark(
+        f"Ranked by {rec.ranked_by}"),)  # fmt: skip
+    return [
+        Cell(str(rec.rank), rec.rank, by),
+        Cell(rec.headline + kind, rec.headline.lower(), href=hrefs.get(rec.lever, "")),
+        Cell(rec.label, rec.factor),
+        Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
+        *costs.cells(rec.cost, rec.gain_per_cost, recs.ranking_cost, notes),
+        Cell(fmt.probability(rec.p_best), rec.p_best),
+        Cell(carriers(rec.carried_by) or "nothing is saved"),
+        Cell(fmt.shares(rec.evidence) or fmt.DASH, bar=tuple(fmt.ordered_parts(rec.evidence))),
+        Cell(status.label, tag=f"status-{status.tag}"),
+    ]
+
+
+def carriers(ops: tuple[OpShare, ...], limit: int = 2) -> str:
+    """The ops that save most, with their shares of the time saved."""
+    top = sorted(ops, key=lambda o: -o.saved_share)[:limit]
+    return "; ".join(
+        f"{ellipsis(o.name, 60)} in {ellipsis(o.workload, 60)} ({fmt.share(o.saved_share)})"
+        for o in top if o.saved_share > 0
+    )  # fmt: skip
+
+
+def figures(recs: Recommendations) -> list[Figure]:
+    """Four figures an executive reads."""
+    result = []
+    if recs.recommendations:
+        first = recs.recommendations[0]
+        result.append(Figure(fmt.gain(first.gain), "gain of the first recommendation",
+                             f"{first.headline}, {first.label}; 90 % interval"))  # fmt: skip
+        if first.p_best is not None:
+            result.append(Figure(fmt.share(first.p_best), "probability that it is the best",
+                                 f"by {first.ranked_by}, from the joint draws"))  # fmt: skip
+    rows = recs.backtest.workloads
+    if rows:
+        hits = sum(r.covered for r in rows)
+        result.append(Figure(f"{hits} of {len(rows)}", "workload backtests inside their interval",
+                             "on GPUs that the model had not seen; 90 % would be 9 of 10"))  # fmt: skip
+    covered = sum(w.weight * sum(w.evidence.get(k, 0.0) for k in ("measured", "interpolated"))
+                  for w in recs.workloads)  # fmt: skip
+    weight = sum(w.weight for w in recs.workloads)
+    if weight > 0:
+        result.append(Figure(fmt.share(covered / weight), "of portfolio time is measured",
+                             "or interpolated between measured kernels"))  # fmt: skip
+    return result
