@@ -1,14 +1,14 @@
 """Robust estimation of one parameter set, with a covariance that knows about GPUs.
 
-The residual is the log of measured over modelled time. Rows of one GPU share its
-peculiarities, so the covariance is the cluster sandwich with GPUs as clusters; with
-three to nine clusters it is biased low, hence the small-sample factor G / (G - 1) and
-a ridge prior that keeps unidentified directions at their stated width.
+The residual is the log of measured over modelled time. Thousands of rows of one GPU share
+its peculiarities, so a GPU counts as `ROWS_WORTH` independent rows, whatever its table
+holds, and the covariance is the jackknife over GPUs: how far the estimate moves when
+one is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,20 +21,26 @@ from codesign.sensitivity.op_model import Features, OpModel, Parameter
 VAGUE_PRIOR_SD = 1.5
 SOFT_L1_SCALE = 0.15
 """Log residual at which the loss turns from square to absolute."""
-_STEP = 1e-4
+ROWS_WORTH = 200.0
+"""Independent rows that a GPU's table is worth beside the priors."""
+_DIFFERENCE = 1e-4
 
 
 @dataclass(frozen=True)
 class Block:
-    """Training rows of one GPU: features, measured seconds of one call, weights."""
+    """Training rows of one GPU."""
 
     gpu: str
+    architecture: str
     hw: HardwareArrays
     """Arrays of the one system, shape (1, 1)."""
     features: Features
     time_s: Array
-    weight: Array
-    """Relative weight of each row; the estimation scales them to mean 1."""
+    """(rows,) measured seconds of one call."""
+    key: NDArray[np.uint64]
+    """(rows,) hash of the op: equal on GPUs that measured the same op."""
+    weight: float = 1.0
+    """Of the GPU against others."""
 
 
 @dataclass(frozen=True)
@@ -46,17 +52,28 @@ class Estimate:
     covariance: Array
     """(p, p) on the estimation scale."""
     jacobian: Array
-    """(rows, p) d log(time) / d z at ``z``, unweighted."""
+    """(rows, p) d log(time) / d z at ``z``."""
     residual: Array
     """(rows,) log(measured / modelled), blocks in order."""
+    left_out: Array
+    """(rows,) the same, predicted without the row's architecture (one Newton step)."""
     weight: Array
-    """(rows,) weights, mean 1."""
+    """(rows,) robust weights x the GPU's weight."""
     cluster: NDArray[np.intp]
     """(rows,) index of the block of each row."""
     condition_number: float
     """Of the weighted Jacobian with unit columns: above 1e3 some directions are the prior's."""
     rank: int
     """Columns of the scaled Jacobian with a singular value above 1e-6 of the largest."""
+
+
+@dataclass(frozen=True)
+class _Problem:
+    log_times: Callable[[Array], Array]
+    measured: Array
+    weight: Array
+    centre: Array
+    ridge: Array
 
 
 def natural(parameters: Sequence[Parameter], z: Array) -> Array:
@@ -70,112 +87,124 @@ def initial(parameters: Sequence[Parameter]) -> Array:
     return np.array([p.to_scale(p.initial) for p in parameters])
 
 
+def block_times(model: OpModel, theta: Array, blocks: Sequence[Block]) -> Array:
+    """(rows,) modelled seconds of all blocks in order."""
+    return np.concatenate([model.times(theta, b.features, b.hw)[0] for b in blocks])
+
+
 def estimate(
     model: OpModel,
     parameters: Sequence[Parameter],
     blocks: Sequence[Block],
-    start: Array | None = None,
-    max_nfev: int = 60,
+    *,
     prior: Array | None = None,
+    max_nfev: int = 40,
 ) -> Estimate:
     """Fit ``model`` to ``blocks`` by soft-L1 least squares on log ratios.
 
-    ``prior`` is the centre of the ridge on the estimation scale, by default the
-    parameters' ``initial``. Raises InsufficientDataError if there are fewer rows than
-    parameters.
+    ``prior`` centres the ridge on the estimation scale; by default the parameters'
+    ``initial``. Raises InsufficientDataError if there are fewer rows than parameters.
     """
+    rows = sum(b.time_s.size for b in blocks)
+    if rows < len(parameters):
+        raise InsufficientDataError(f"{model.name}: {rows} rows for {len(parameters)} parameters")
+    cluster = np.repeat(np.arange(len(blocks)), [b.time_s.size for b in blocks])
+    per_row = np.array([ROWS_WORTH * b.weight / b.time_s.size for b in blocks])
+    problem = _Problem(
+        log_times=lambda z: np.asarray(
+            np.log(block_times(model, natural(parameters, z), blocks)), dtype=np.float64
+        ),
+        measured=np.log(np.concatenate([b.time_s for b in blocks])),
+        weight=per_row[cluster],
+        centre=initial(parameters) if prior is None else prior,
+        ridge=np.array([1.0 / (p.prior_sd or VAGUE_PRIOR_SD) for p in parameters]),
+    )
+    z = _solve(problem, parameters, max_nfev)
+    return _finish(problem, z, cluster, [b.architecture for b in blocks])
+
+
+def _solve(problem: _Problem, parameters: Sequence[Parameter], max_nfev: int) -> Array:
     from scipy.optimize import least_squares
 
-    measured = np.log(np.concatenate([b.time_s for b in blocks])) if blocks else np.empty(0)
-    if measured.size < len(parameters):
-        raise InsufficientDataError(
-            f"{model.name}: {measured.size} rows for {len(parameters)} parameters"
-        )
-    weight = np.concatenate([b.weight for b in blocks])
-    weight = weight / weight.mean()
-    # Soft-L1 on the pseudo-residual of the prior would turn it into a linear pull, so
-    # the robust weights are found by hand (iterated reweighting), the prior stays square.
-    root = np.sqrt(weight)
-    centre = initial(parameters) if prior is None else prior
-    ridge = np.array([1.0 / (p.prior_sd or VAGUE_PRIOR_SD) for p in parameters])
+    rows = problem.measured.size
+    root = np.sqrt(problem.weight) / SOFT_L1_SCALE
 
-    def log_times(z: Array) -> Array:
-        theta = natural(parameters, z)
-        return np.log(np.concatenate([model.times(theta, b.features, b.hw)[0] for b in blocks]))
+    def residuals(z: Array) -> Array:
+        data = root * (problem.log_times(z) - problem.measured)
+        return np.concatenate([data, problem.ridge * (z - problem.centre)])
+
+    def loss(squares: Array) -> Array:
+        # Soft L1 turns at a log residual of SOFT_L1_SCALE, whatever the row's weight;
+        # the prior stays square.
+        rho = np.vstack([squares, np.ones_like(squares), np.zeros_like(squares)])
+        w = problem.weight
+        inside = 1.0 + squares[:rows] / w
+        rho[0, :rows] = 2.0 * w * (np.sqrt(inside) - 1.0)
+        rho[1, :rows] = inside**-0.5
+        rho[2, :rows] = -0.5 / w * inside**-1.5
+        return rho
 
     lower = np.array([p.to_scale(p.lower) for p in parameters])
     upper = np.array([p.to_scale(p.upper) for p in parameters])
-    z = np.clip(centre if start is None else start, lower + 1e-6, upper - 1e-6)
-    robust = np.ones_like(measured)
-    for budget in (max(max_nfev // 4, 6), max_nfev // 4, max_nfev // 2):
-
-        def objective(z: Array, scale: Array = root * np.sqrt(robust)) -> Array:
-            data = scale * (log_times(z) - measured) / SOFT_L1_SCALE
-            return np.concatenate([data, ridge * (z - centre)])
-
-        solution = least_squares(
-            objective, z, bounds=(lower, upper), diff_step=_STEP, max_nfev=budget,
-            x_scale=np.maximum(1.0 / ridge, 0.05), ftol=1e-5, xtol=1e-5,
-        )  # fmt: skip
-        z = solution.x
-        scaled = (log_times(z) - measured) / SOFT_L1_SCALE
-        robust = 1.0 / np.sqrt(1.0 + scaled**2)
-    return _finish(z, log_times, measured, weight * robust, weight, blocks, ridge)
+    solution = least_squares(
+        residuals, np.clip(problem.centre, lower + 1e-6, upper - 1e-6), bounds=(lower, upper),
+        loss=loss, diff_step=np.full(lower.size, _DIFFERENCE), max_nfev=max_nfev,
+        x_scale=np.minimum(1.0 / problem.ridge, 0.5), ftol=1e-4, xtol=1e-4,
+    )  # fmt: skip
+    return np.asarray(solution.x, dtype=np.float64)
 
 
 def _finish(
-    z: Array,
-    log_times: object,
-    measured: Array,
-    effective: Array,
-    weight: Array,
-    blocks: Sequence[Block],
-    ridge: Array,
+    problem: _Problem, z: Array, cluster: NDArray[np.intp], architectures: list[str]
 ) -> Estimate:
-    assert callable(log_times)
-    at_z = log_times(z)
+    residual = problem.measured - problem.log_times(z)
     columns = []
     for index in range(z.size):
         step = np.zeros_like(z)
         step[index] = 1e-3
-        columns.append((log_times(z + step) - log_times(z - step)) / 2e-3)
+        columns.append((problem.log_times(z + step) - problem.log_times(z - step)) / 2e-3)
     jacobian = np.column_stack(columns)
-    residual = measured - at_z
-    cluster = np.repeat(np.arange(len(blocks)), [b.time_s.size for b in blocks])
-    covariance = cluster_covariance(jacobian, residual, effective, cluster, ridge)
-    root = np.sqrt(effective)[:, None] * jacobian
+    robust = 1.0 / np.sqrt(1.0 + (residual / SOFT_L1_SCALE) ** 2)
+    weight = problem.weight * robust / SOFT_L1_SCALE**2
+    moved, left_out = _jackknife(jacobian, residual, weight, cluster, problem.ridge, architectures)
+    information = jacobian.T @ (jacobian * weight[:, None]) + np.diag(problem.ridge**2)
+    groups = moved.shape[0]
+    jackknife = moved.T @ moved * (groups - 1) / groups if groups > 1 else 0.0
+    covariance = np.linalg.inv(information) + jackknife
+    root = np.sqrt(weight)[:, None] * jacobian
     norms = np.linalg.norm(root, axis=0)
     singular = np.linalg.svd(root / np.where(norms > 0, norms, 1.0), compute_uv=False)
-    smallest = max(float(singular[-1]), 1e-12)
     return Estimate(
-        z=z,
-        covariance=covariance,
-        jacobian=jacobian,
-        residual=residual,
-        weight=weight,
-        cluster=cluster,
-        condition_number=float(singular[0]) / smallest,
+        z=z, covariance=(covariance + covariance.T) / 2, jacobian=jacobian, residual=residual,
+        left_out=left_out, weight=weight, cluster=cluster,
+        condition_number=float(singular[0]) / max(float(singular[-1]), 1e-12),
         rank=int((singular > 1e-6 * singular[0]).sum()),
-    )
+    )  # fmt: skip
 
 
-def cluster_covariance(
-    jacobian: Array, residual: Array, weight: Array, cluster: NDArray[np.intp], ridge: Array
-) -> Array:
-    """Sandwich covariance (p, p) with clusters, on a ridge-regularised bread.
+def _jackknife(
+    jacobian: Array, residual: Array, weight: Array, cluster: NDArray[np.intp],
+    ridge: Array, architectures: list[str],
+) -> tuple[Array, Array]:  # fmt: skip
+    """Moves of z, and residuals of the rows left out, for each architecture in turn.
 
-    The meat sums the score over each cluster (Liang and Zeger 1986), times G / (G - 1).
-    The variance of the prior is added in the directions that the data leave open.
+    One Gauss-Newton step from the full estimate, whose gradient is zero: without the
+    rows of group g the gradient is minus theirs. GPUs of one architecture go together,
+    since each would give the others away.
     """
+    names = np.array(architectures)[cluster]
+    moves, left_out = [], residual.copy()
     weighted = jacobian * weight[:, None]
-    variance = float(np.sum(weight * residual**2) / max(np.sum(weight), 1e-12))
-    information = jacobian.T @ weighted + np.diag(ridge**2) * SOFT_L1_SCALE**2
-    bread = np.linalg.inv(information)
-    groups = np.unique(cluster)
-    scores = np.stack([(weighted * residual[:, None])[cluster == g].sum(axis=0) for g in groups])
-    scores = scores - scores.mean(axis=0)
-    factor = groups.size / max(groups.size - 1, 1)
-    meat = factor * scores.T @ scores + variance * (jacobian.T @ (weighted * weight[:, None]))
-    prior_part = np.diag(ridge**2) * SOFT_L1_SCALE**4
-    covariance: Array = bread @ (meat + prior_part) @ bread
-    return (covariance + covariance.T) / 2
+    whole = jacobian.T @ weighted + np.diag(ridge**2)
+    unique = sorted(set(architectures))
+    for name in unique if len(unique) > 1 else []:
+        rows = names == name
+        information = whole - jacobian[rows].T @ weighted[rows]
+        move = -np.linalg.solve(information, weighted[rows].T @ residual[rows])
+        # A step far past the prior's width is outside the linear range.
+        move = move / max(1.0, float(np.abs(move * ridge).max()) / 2.0)
+        moves.append(move)
+        left_out[rows] = residual[rows] - jacobian[rows] @ move
+    if not moves:
+        return np.zeros((0, jacobian.shape[1])), left_out
+    return np.stack(moves), left_out

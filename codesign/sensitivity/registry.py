@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from codesign.sensitivity.gemm import GemmModel
+from codesign.sensitivity.grouped_gemm import GroupedGemmModel
 from codesign.sensitivity.memory import MemoryBoundModel
 from codesign.sensitivity.op_model import OpModel
 
-MODELS: tuple[OpModel, ...] = (MemoryBoundModel(),)
+MODELS: tuple[OpModel, ...] = (GemmModel(), GroupedGemmModel(), MemoryBoundModel())
 
 
 def model_named(name: str) -> OpModel:

@@ -1,0 +1,169 @@
+"""GEMM: (m, k) x (k, n), in any precision that a tensor core takes.
+
+    time = launch + overhead / clock + host
+         + min over tiles of [p-norm(tensor, feed, HBM, L2) + waves]
+         + quantizing the activations (narrow precisions)
+
+See `tiles` for the bracket. Narrow-precision tables time the op as a framework runs it,
+with the cast of its bf16 activations; that pass reads and writes m x k and is memory-bound.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from codesign.hardware.model import BYTES_PER_ELEMENT
+from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
+from codesign.sensitivity.op_model import Features, OpModel, Parameter, Terms, numbers, strings
+from codesign.sensitivity.tiles import (
+    REFERENCE_CLOCK_HZ,
+    Multiply,
+    TileRates,
+    memory_terms,
+    tiled_terms,
+)
+
+OUT_BYTES = 2.0
+"""Outputs leave in bf16 whatever the inputs are."""
+QUANTIZED = ("fp8", "fp8_block", "mxfp8", "nvfp4", "int8")
+FALLBACKS = {
+    "fp16": ("bf16",), "tf32": ("bf16",), "fp32": ("tf32", "bf16"), "fp64": ("bf16",),
+    "fp8": ("bf16",), "fp8_block": ("fp8", "bf16"), "mxfp8": ("fp8_block", "fp8", "bf16"),
+    "nvfp4": ("fp8", "bf16"), "int8": ("fp8", "bf16"),
+}  # fmt: skip
+
+TILE_PARAMETERS = (
+    Parameter("launches", 0.9, 0.7, 1.3, "launch latencies in the fixed time", prior_sd=0.2),
+    Parameter("overhead_s", 4e-7, 1e-9, 5e-5, "fixed on-chip time at 1.8 GHz"),
+    Parameter("host_s", 1e-7, 1e-9, 4e-5, "fixed time that no lever of the GPU moves"),
+    Parameter("tensor_efficiency", 0.85, 0.4, 1.0, "reached share of the dense peak", prior_sd=0.1),
+    Parameter("feed_bytes_per_clock_sm", 256.0, 8.0, 2000.0, "operand bytes an SM takes per clock",
+              prior_sd=0.7),
+    Parameter("wave_s", 5e-7, 1e-9, 5e-6, "fixed time of a wave at 1.8 GHz", prior_sd=1.0),
+    Parameter("ceil_share", 0.4, 0.05, 1.0, "weight of whole waves against fractional ones",
+              prior_sd=0.7),
+    # Published STREAM triads: 83 to 89 % of the datasheet on A100, H100 and H200. Without
+    # this prior, A100 against H100 alone cannot tell HBM from what scales with the SMs.
+    Parameter("hbm_efficiency", 0.87, 0.5, 1.0, "reached share of HBM bandwidth", prior_sd=0.05),
+    Parameter("l2_share", 0.1, 0.02, 1.0, "share of L2 whose working set repeats", prior_sd=1.0),
+    Parameter("split_s", 2e-6, 1e-8, 2e-5, "fixed time of a split-K reduction", prior_sd=1.0),
+    Parameter("overlap_p", 2.5, 1.3, 8.0, "p of the norm over resources", prior_sd=0.3),
+    Parameter("l2_bytes_per_clock_sm", 80.0, 16.0, 500.0, "L2 bytes an SM takes per clock",
+              prior_sd=0.3),
+    Parameter("k_clocks", 1.0, 0.01, 20.0, "clocks per step of k beside the multiply"),
+    Parameter("write_cost", 1.0, 0.5, 3.0, "cost of a written byte over a read one", prior_sd=0.3),
+    Parameter("quantize_passes", 1.0, 0.02, 20.0, "HBM passes of the activation cast"),
+    Parameter("quantize_clocks", 0.02, 1e-5, 2.0, "SM clocks per activation byte cast",
+              prior_sd=2.0),
+)  # fmt: skip
+
+
+class GemmModel(OpModel):
+    """Dense, possibly batched GEMM. Features: m, n, k, batch, in_bytes, precision, quantized."""
+
+    name: ClassVar[str] = "gemm"
+    op_classes: ClassVar[tuple[str, ...]] = ("gemm",)
+
+    def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
+        """GEMM rows with m, n, k, precision and count."""
+        known = numbers(ops, "count") > 0
+        for column in ("m", "n", "k"):
+            known &= numbers(ops, column) > 0
+        known &= np.isin(strings(ops, "precision"), list(PRECISION_INDEX))
+        return known & np.isin(strings(ops, "op_class"), self.op_classes)
+
+    def variant(self, ops: pd.DataFrame) -> NDArray[np.str_]:
+        """The precision."""
+        return strings(ops, "precision")
+
+    def fallbacks(self, variant: str) -> tuple[str, ...]:
+        """The nearest precision that was measured, at the target precision's own peak."""
+        return FALLBACKS.get(variant, ())
+
+    def parameters(self, variant: str) -> tuple[Parameter, ...]:  # noqa: ARG002
+        """The same in every precision: `quantize_*` act where the activations are cast."""
+        return TILE_PARAMETERS
+
+    def features(self, ops: pd.DataFrame) -> Features:
+        """Shape and element sizes of one call."""
+        precision = strings(ops, "precision")
+        return {
+            "m": numbers(ops, "m"),
+            "n": numbers(ops, "n"),
+            "k": numbers(ops, "k"),
+            "batch": numbers(ops, "batch", 1.0),
+            "in_bytes": np.array([BYTES_PER_ELEMENT[p] for p in precision]),
+            "precision": np.array([float(PRECISION_INDEX[p]) for p in precision]),
+            "quantized": np.isin(precision, QUANTIZED).astype(np.float64),
+        }
+
+    def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
+        """``tensor, l2, hbm, launch, wave, quantize, host`` and their combined ``time``."""
+        return self._evaluate(theta, features, hw, detail=True)
+
+    def combine(self, theta: Array, terms: Terms) -> Array:  # noqa: ARG002
+        """The tile choice has combined them already."""
+        return terms["time"]
+
+    def times(self, theta: Array, features: Features, hw: HardwareArrays) -> Array:
+        """As the combined terms, without keeping those of the winning tile."""
+        return self._evaluate(theta, features, hw, detail=False)["time"]
+
+    def _evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
+        rates = tile_rates(theta)
+        work = Multiply(f["m"], f["n"], f["k"], f["batch"], f["in_bytes"], f["precision"])
+        inputs = f["batch"] * f["in_bytes"] * f["k"] * (f["m"] + f["n"])
+        unique = inputs + theta[13] * f["batch"] * OUT_BYTES * f["m"] * f["n"]
+        memory_s = memory_terms(unique, float(theta[7]), float(theta[8]), rates, hw)
+        best = tiled_terms(work, rates, memory_s, hw, detail)
+        # Reads the bf16 activation, writes it narrow.
+        cast_bytes = f["quantized"] * f["batch"] * f["m"] * f["k"] * (OUT_BYTES + f["in_bytes"])
+        quantize_s = cast_s(theta, cast_bytes, hw)
+        launch_s, host_s = fixed_s(theta, hw)
+        time_s = best["time"] + quantize_s + launch_s + host_s
+        if not detail:
+            return {"time": time_s}
+        zero = np.zeros_like(time_s)
+        return {
+            "time": time_s,
+            "tensor": best["tensor"],
+            "l2": np.maximum(best["feed"], memory_s[1]),
+            "hbm": memory_s[0],
+            "launch": launch_s + zero,
+            "wave": best["wave"],
+            "quantize": quantize_s,
+            "host": host_s + zero,
+        }
+
+
+def tile_rates(theta: Array) -> TileRates:
+    """The part of `TILE_PARAMETERS` that the tile model takes."""
+    return TileRates(
+        tensor_efficiency=float(theta[3]),
+        feed_bytes_per_clock_sm=float(theta[4]),
+        wave_s=float(theta[5]),
+        ceil_share=float(theta[6]),
+        split_s=float(theta[9]),
+        k_clocks=float(theta[12]),
+        l2_bytes_per_clock_sm=float(theta[11]),
+        overlap_p=float(theta[10]),
+    )
+
+
+def cast_s(theta: Array, cast_bytes: Array, hw: HardwareArrays) -> Array:
+    """Seconds of casting activations of ``cast_bytes``, by HBM and by SMs."""
+    by_hbm = theta[14] * cast_bytes / hw.hbm_bandwidth_bytes_per_s
+    by_sm = theta[15] * cast_bytes / (hw.sm_count * hw.boost_clock_hz)
+    result: Array = by_hbm + by_sm
+    return result
+
+
+def fixed_s(theta: Array, hw: HardwareArrays) -> tuple[Array, float]:
+    """(launch and on-chip overhead, host) seconds, whatever the shape."""
+    slower = REFERENCE_CLOCK_HZ / hw.boost_clock_hz
+    launch: Array = theta[0] * hw.launch_latency_s + theta[1] * slower
+    return launch, float(theta[2])

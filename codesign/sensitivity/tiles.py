@@ -1,0 +1,121 @@
+"""Tiled matrix multiply on SMs: waves, tensor rate, operand feed, split-K.
+
+One multiply is cut into output tiles; an SM works on one at a time, so a count of
+tiles that does not fill the last wave wastes SMs. The kernel library picks the tile
+that is fastest for the shape: here the best of `TILES` x `SPLITS`, evaluated on each
+hardware on its own, so that an SM lever re-quantizes instead of scaling. The minimum
+of functions that fall in every capability falls itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
+from codesign.sensitivity.op_model import POWER_CLOCK_EXPONENT, Terms
+
+REFERENCE_CLOCK_HZ = 1.8e9
+"""Clock at which fixed on-chip times are stated."""
+TILES = ((64, 32), (64, 64), (128, 32), (128, 64), (64, 128), (128, 128), (128, 256), (256, 128))
+SPLITS = (1, 2, 4, 8, 16)
+_SMALLEST_K = 128.0
+"""Split-K slices shorter than this are not made."""
+_NEVER_S = 1e6
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """A set of equal multiplies run together; each field is (ops,)."""
+
+    m: Array
+    n: Array
+    k: Array
+    groups: Array
+    """Multiplies in one launch: batch, or experts hit."""
+    in_bytes: Array
+    """Bytes of an input element."""
+    precision: Array
+    """Index into PRECISIONS."""
+
+
+@dataclass(frozen=True)
+class TileRates:
+    """Fitted constants of the tile model, in natural units."""
+
+    tensor_efficiency: float
+    feed_bytes_per_clock_sm: float
+    wave_s: float
+    ceil_share: float
+    split_s: float
+    k_clocks: float
+    l2_bytes_per_clock_sm: float
+    overlap_p: float
+
+
+def memory_terms(bytes_unique: Array, heff: float, l2_share: float, rates: TileRates,
+                 hw: HardwareArrays) -> tuple[Array, Array]:  # fmt: skip
+    """(HBM seconds, L2 seconds) of moving ``bytes_unique`` once.
+
+    What is repeated inside L2 does not reach HBM: the share that does rises from
+    0 to 1 around a working set of ``l2_share`` of L2.
+    """
+    ratio = bytes_unique / (l2_share * hw.l2_capacity_bytes)
+    squared = ratio * ratio
+    missed = squared / (1.0 + squared)
+    hbm_s = bytes_unique * missed / (heff * hw.hbm_bandwidth_bytes_per_s)
+    l2_s = bytes_unique / (rates.l2_bytes_per_clock_sm * hw.sm_count * hw.boost_clock_hz)
+    return hbm_s, l2_s
+
+
+def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
+                hw: HardwareArrays, detail: bool) -> Terms:  # fmt: skip
+    """Terms of the fastest tile: ``time`` and, if ``detail``, its ``tensor, feed, wave``.
+
+    ``time`` is the p-norm of tensor, feed, HBM and L2 seconds plus the wave overheads.
+    """
+    p = rates.overlap_p
+    clock = hw.boost_clock_hz
+    slower = REFERENCE_CLOCK_HZ / clock
+    per_flop_s = hw.sm_count / (hw.peak_flops_per_s(work.precision) * rates.tensor_efficiency)
+    per_flop_s = per_flop_s * hw.power_ratio**-POWER_CLOCK_EXPONENT
+    per_k_s = rates.k_clocks / clock
+    per_byte_s = 1.0 / (rates.feed_bytes_per_clock_sm * clock)
+    memory_p = np.maximum(memory_s[0], 1e-15) ** p + memory_s[1] ** p
+    partial_s = (
+        8.0 * work.groups * work.m * work.n
+        / (rates.l2_bytes_per_clock_sm * hw.sm_count * clock)
+    )  # fmt: skip
+    best: Terms = {}
+    for tile_m, tile_n in TILES:
+        tiles = np.ceil(work.m / tile_m) * np.ceil(work.n / tile_n) * work.groups
+        operand = (np.minimum(work.m, tile_m) + np.minimum(work.n, tile_n)) * work.in_bytes
+        on_k_s = 2.0 * tile_m * tile_n * per_flop_s + per_k_s
+        feed_k_s = operand * per_byte_s
+        for split in SPLITS:
+            fraction = tiles * split / hw.sm_count
+            waves = rates.ceil_share * np.ceil(fraction)
+            waves = waves + (1.0 - rates.ceil_share) * np.maximum(fraction, 1.0)
+            slice_k = np.ceil(work.k / split)
+            steps = waves * slice_k
+            tensor_s, feed_s = steps * on_k_s, steps * feed_k_s
+            wave_s = waves * (rates.wave_s * slower)
+            if split > 1:
+                wave_s = wave_s + rates.split_s * slower + split * partial_s
+                wave_s = wave_s + np.where(slice_k < _SMALLEST_K, _NEVER_S, 0.0)
+            time_s = (tensor_s**p + feed_s**p + memory_p) ** (1.0 / p) + wave_s
+            candidate = {"time": time_s}
+            if detail:
+                candidate |= {"tensor": tensor_s, "feed": feed_s, "wave": wave_s}
+            best = _faster(best, candidate)
+    return best
+
+
+def _faster(best: Terms, candidate: Terms) -> Terms:
+    if not best:
+        return candidate
+    if len(candidate) == 1:
+        return {"time": np.minimum(best["time"], candidate["time"])}
+    wins = candidate["time"] < best["time"]
+    return {name: np.where(wins, value, best[name]) for name, value in candidate.items()}
