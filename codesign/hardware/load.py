@@ -116,6 +116,33 @@ def read_system(path: Path, check: bool = True) -> System:
     return _read_system(path, _stamp(path), check)
 
 
+def is_system_file(name: str) -> bool:
+    """Whether ``name`` is a path to a file that describes a system: it names its GPU."""
+    return _is_path(name) and "gpu" in load_yaml(Path(name))
+
+
+def check_file(path: Path) -> None:
+    """Read one GPU or system file with every lint. Raises DataError with all its problems."""
+    if is_system_file(os.fspath(path)):
+        read_system(path)
+    else:
+        read_gpu(path)
+
+
+def check_library() -> list[str]:
+    """Problems between files: a device that two of them claim, levers, costs."""
+    from codesign.hardware.costs import load_costs
+    from codesign.hardware.lever_specs import shipped_levers
+
+    problems = []
+    for check in (shipped_levers, load_costs, _devices):
+        try:
+            check()
+        except DataError as error:
+            problems.append(str(error))
+    return problems
+
+
 def _is_path(text: str) -> bool:
     return text.endswith((".yaml", ".yml")) or os.sep in text
 
