@@ -51,7 +51,8 @@ class Gpu:
     sources: Mapping[str, str] = field(default_factory=dict)
     """By key path of the YAML, such as ``peak_dense.bf16``."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """By key path: ``recalled``, ``disputed``, ``derived`` or ``assumed``; absent means read."""
+    """By key path: ``recalled``, ``disputed``, ``derived``, ``assumed`` or ``measured``; absent
+    means read."""
     notes: Mapping[str, str] = field(default_factory=dict)
     """By key path: one sentence where sources disagree or the value needs one."""
 
