@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from codesign.sensitivity.attention_decode import DecodeAttentionModel
+from codesign.sensitivity.attention_prefill import PrefillAttentionModel
+from codesign.sensitivity.collective import CollectiveModel
 from codesign.sensitivity.gemm import GemmModel
 from codesign.sensitivity.grouped_gemm import GroupedGemmModel
 from codesign.sensitivity.memory import MemoryBoundModel
 from codesign.sensitivity.op_model import OpModel
 
-MODELS: tuple[OpModel, ...] = (GemmModel(), GroupedGemmModel(), MemoryBoundModel())
+MODELS: tuple[OpModel, ...] = (
+    GemmModel(),
+    GroupedGemmModel(),
+    PrefillAttentionModel(),
+    DecodeAttentionModel(),
+    CollectiveModel(),
+    MemoryBoundModel(),
+)
 
 
 def model_named(name: str) -> OpModel:
