@@ -62,6 +62,26 @@ class Quality(msgspec.Struct, frozen=True):
         return entry is None or entry.reliable
 
 
+class StepTimes(msgspec.Struct, frozen=True):
+    """Wall time of one step on one device; the parts add up to ``time_s``."""
+
+    name: str
+    device: str
+    time_s: float
+    compute_s: float
+    """While any compute kernel runs."""
+    comm_s: float
+    """While any collective runs, hidden or not."""
+    exposed_comm_s: float
+    """While collectives run and no compute."""
+    exposed_copy_s: float
+    """While copies run and neither compute nor collectives."""
+    idle_s: float
+    kernels: int
+    kernel_time_s: float
+    """Sum over kernels; may exceed the wall time where streams overlap."""
+
+
 class Header(msgspec.Struct, frozen=True):
     """Everything about a characterization that is not a row of its table."""
 
@@ -88,6 +108,10 @@ class Header(msgspec.Struct, frozen=True):
     """Time of the step during which this GPU runs nothing, ``bubble_s`` included."""
     bubble_s: float = 0.0
     """Part of ``idle_s`` that is pipeline bubble and scales with the busy time."""
+    steps: tuple[StepTimes, ...] = ()
+    """Every step of every device that was captured, where the source has a time line."""
+    totals: dict[str, float] = {}
+    """Over the whole capture of the device: ``kernels, kernel_time_s, busy_s, span_s``..."""
     assumptions: dict[str, str] = {}
     notes: tuple[str, ...] = ()
 
