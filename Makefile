@@ -30,7 +30,8 @@ CODESIGN := $(VENV)/bin/codesign
 CHARS    := $(BUILD)/characterizations/$(SYSTEM)
 MODEL    := $(BUILD)/model.json
 BACKTEST := $(BUILD)/backtest.json
-PARQUET  := $(patsubst %,$(CHARS)/%.parquet,$(notdir $(basename $(RECIPES))))
+# Names hold dots (llama-3.1-8b), so only a .yaml ending is cut off.
+PARQUET  := $(patsubst %,$(CHARS)/%.parquet,$(notdir $(patsubst %.yaml,%,$(RECIPES))))
 
 py = $(shell find $(1) -name '*.py' -o -name '*.yaml')
 HARDWARE_FILES  := $(call py,hwspecs codesign/hardware codesign/_common)
@@ -103,7 +104,6 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 
 # A recipe is a name of reports/workloads or a path of the user's own.
 .SECONDEXPANSION:
-recipe_of  = $(firstword $(filter %/$(1) $(1),$(basename $(RECIPES))))
 recipe_arg = $(firstword $(filter %/$(1).yaml,$(RECIPES)) $(1))
 recipe_dep = $(wildcard $(filter %/$(1).yaml,$(RECIPES)) reports/workloads/$(1).yaml)
 
