@@ -22,8 +22,14 @@ BACKTEST_FLAGS     ?= --quick
 RECOMMEND_FLAGS    ?=
 
 PORTFOLIO_FILE := $(firstword $(wildcard $(PORTFOLIO)) $(wildcard reports/portfolios/$(PORTFOLIO).yaml))
-# The pipeline needs only two things of a portfolio: its recipes and its baseline.
+ifeq ($(PORTFOLIO_FILE),)
+ifneq ($(filter characterize recommend report,$(MAKECMDGOALS)),)
+$(error PORTFOLIO=$(PORTFOLIO): no such file, and none of that name in reports/portfolios)
+endif
+endif
+# The pipeline needs three things of a portfolio: recipes, files of the user's own, baseline.
 RECIPES := $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^ *(- +)?recipe: *"?([^" \#]+)"?.*/\2/p' $(PORTFOLIO_FILE)))
+INPUTS  := $(if $(PORTFOLIO_FILE),$(wildcard $(shell sed -nE 's/^ *(- +)?(characterization|trace): *"?([^" \#]+)"?.*/\3/p' $(PORTFOLIO_FILE))))
 SYSTEM  ?= $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^baseline: *"?([^" \#]+)"?.*/\1/p' $(PORTFOLIO_FILE)))
 
 CODESIGN := $(VENV)/bin/codesign
@@ -117,12 +123,7 @@ $(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(VENV)/.installed
 	$(CODESIGN) backtest --force -o $@ $(BACKTEST_FLAGS)
 
 $(OUT)/index.html $(OUT)/report.md $(OUT)/recommendations.json &: \
-  $(PORTFOLIO_FILE) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES) | portfolio-exists
+  $(PORTFOLIO_FILE) $(INPUTS) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES)
 	$(CODESIGN) recommend $(PORTFOLIO_FILE) --system $(SYSTEM) --model $(MODEL) --backtest $(BACKTEST) \
 	  --characterizations $(CHARS) --force \
 	  -o $(OUT)/recommendations.json -o $(OUT)/report.md -o $(OUT)/index.html $(RECOMMEND_FLAGS)
-
-.PHONY: portfolio-exists
-portfolio-exists:
-	@test -n "$(PORTFOLIO_FILE)" || \
-	  { echo "PORTFOLIO=$(PORTFOLIO): no such file, and none of that name in reports/portfolios" >&2; exit 2; }
