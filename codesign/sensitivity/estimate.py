@@ -148,7 +148,8 @@ def _solve(problem: _Problem, parameters: Sequence[Parameter], max_nfev: int) ->
     upper = np.array([p.to_scale(p.upper) for p in parameters])
     solution = least_squares(
         residuals, np.clip(problem.centre, lower + 1e-6, upper - 1e-6), bounds=(lower, upper),
-        loss=loss, diff_step=np.full(lower.size, _DIFFERENCE), max_nfev=max_nfev,
+        loss=loss,  # type: ignore[arg-type]  # the stubs know one calling form only
+        diff_step=np.full(lower.size, _DIFFERENCE), max_nfev=max_nfev,
         x_scale=np.minimum(1.0 / problem.ridge, 0.5), ftol=1e-4, xtol=1e-4,
     )  # fmt: skip
     return np.asarray(solution.x, dtype=np.float64)
@@ -166,7 +167,8 @@ def _finish(
     jacobian = np.column_stack(columns)
     robust = 1.0 / np.sqrt(1.0 + (residual / SOFT_L1_SCALE) ** 2)
     weight = problem.weight * robust / SOFT_L1_SCALE**2
-    moved, left_out = _jackknife(jacobian, residual, weight, cluster, problem.ridge, architectures)
+    names = np.array(architectures)[cluster]
+    moved, left_out = _jackknife(jacobian, residual, weight, names, problem.ridge)
     information = jacobian.T @ (jacobian * weight[:, None]) + np.diag(problem.ridge**2)
     groups = moved.shape[0]
     jackknife = moved.T @ moved * (groups - 1) / groups if groups > 1 else 0.0
@@ -183,20 +185,18 @@ def _finish(
 
 
 def _jackknife(
-    jacobian: Array, residual: Array, weight: Array, cluster: NDArray[np.intp],
-    ridge: Array, architectures: list[str],
-) -> tuple[Array, Array]:  # fmt: skip
+    jacobian: Array, residual: Array, weight: Array, names: NDArray[np.str_], ridge: Array
+) -> tuple[Array, Array]:
     """Moves of z, and residuals of the rows left out, for each architecture in turn.
 
     One Gauss-Newton step from the full estimate, whose gradient is zero: without the
     rows of group g the gradient is minus theirs. GPUs of one architecture go together,
     since each would give the others away.
     """
-    names = np.array(architectures)[cluster]
     moves, left_out = [], residual.copy()
     weighted = jacobian * weight[:, None]
     whole = jacobian.T @ weighted + np.diag(ridge**2)
-    unique = sorted(set(architectures))
+    unique = np.unique(names)
     for name in unique if len(unique) > 1 else []:
         rows = names == name
         information = whole - jacobian[rows].T @ weighted[rows]

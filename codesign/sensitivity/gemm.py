@@ -38,7 +38,7 @@ FALLBACKS = {
 
 TILE_PARAMETERS = (
     Parameter("launches", 0.9, 0.7, 1.3, "launch latencies in the fixed time", prior_sd=0.2),
-    Parameter("overhead_s", 4e-7, 1e-9, 5e-5, "fixed on-chip time at 1.8 GHz"),
+    Parameter("overhead_s", 4e-7, 1e-9, 3e-6, "fixed on-chip time at 1.8 GHz", prior_sd=1.0),
     Parameter("host_s", 1e-7, 1e-9, 4e-5, "fixed time that no lever of the GPU moves"),
     Parameter("tensor_efficiency", 0.85, 0.4, 1.0, "reached share of the dense peak", prior_sd=0.1),
     Parameter("feed_bytes_per_clock_sm", 256.0, 8.0, 2000.0, "operand bytes an SM takes per clock",

@@ -24,6 +24,14 @@ PRECISION_INDEX = {name: index for index, name in enumerate(PRECISIONS)}
 _WIDER = {"fp4": "fp8", "fp8": "bf16", "bf16": "fp16", "fp16": "bf16", "tf32": "fp32",
           "int8": "fp8"}  # fmt: skip
 
+# Architectures that are one silicon family as far as independence goes.
+_FAMILIES = {"blackwell-ultra": "blackwell", "grace-hopper": "hopper"}
+
+
+def family(architecture: str) -> str:
+    """The silicon family: B200, GB200, B300 and GB300 are not four independent samples."""
+    return _FAMILIES.get(architecture, architecture)
+
 
 @dataclass(frozen=True)
 class HardwareArrays:

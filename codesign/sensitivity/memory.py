@@ -28,13 +28,15 @@ from codesign.sensitivity.op_model import (
 from codesign.workload.schema import MEMORY_BOUND_CLASSES
 
 REFERENCE_CLOCK_HZ = 1.8e9
+AMAX_NAMES = ("compute_scale", "amax")
+"""Names of quantize kernels that find the scale of a tensor."""
 
 _PARAMETERS = (
     Parameter("launches", 1.0, 0.2, 20.0, "smallest-kernel times that the op costs"),
     Parameter("overhead_s", 1e-6, 1e-8, 3e-5, "fixed on-chip time at 1.8 GHz"),
-    Parameter("hbm_efficiency", 0.8, 0.2, 1.0, "reached share of the HBM bandwidth"),
+    Parameter("hbm_efficiency", 0.8, 0.2, 1.0, "reached share of the HBM bandwidth", prior_sd=0.1),
     Parameter("bytes_per_clock_sm", 32.0, 2.0, 256.0, "bytes that an SM moves per clock"),
-    Parameter("l2_share", 0.5, 0.01, 1.5, "share of L2 that holds a working set"),
+    Parameter("l2_share", 0.3, 0.01, 1.5, "share of L2 that holds a working set", prior_sd=0.5),
     Parameter("overlap_p", 3.0, 1.0, 8.0, "p of the norm over HBM and issue time"),
 )
 
@@ -51,12 +53,17 @@ class MemoryBoundModel(OpModel):
         return np.isin(strings(ops, "op_class"), MEMORY_BOUND_CLASSES) & known
 
     def variant(self, ops: pd.DataFrame) -> NDArray[np.str_]:
-        """The op class: an optimizer streams otherwise than a quantize kernel."""
-        return strings(ops, "op_class")
+        """The op class; of the quantize kernels those that find the scale are ``amax``.
+
+        They reduce over the whole tensor in several launches, which a cast does not.
+        """
+        amax = np.isin(strings(ops, "name"), AMAX_NAMES)
+        op_class = strings(ops, "op_class").astype(np.dtype("<U16"))
+        return np.where((op_class == "quantize") & amax, "amax", op_class)
 
     def fallbacks(self, variant: str) -> tuple[str, ...]:
-        """Any streaming kernel stands in for another."""
-        return tuple(c for c in ("elementwise", "quantize", "norm", "copy") if c != variant)
+        """A measured cast stands in for any other streaming kernel."""
+        return tuple(c for c in ("quantize", "elementwise", "amax") if c != variant)
 
     def parameters(self, variant: str) -> tuple[Parameter, ...]:  # noqa: ARG002
         """The same for every class."""

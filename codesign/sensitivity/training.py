@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from codesign._common.errors import UsageError
 from codesign.hardware.model import System
 from codesign.sensitivity.estimate import Block
-from codesign.sensitivity.hardware_arrays import hardware_arrays
+from codesign.sensitivity.hardware_arrays import family, hardware_arrays
 from codesign.sensitivity.op_model import Features, OpModel
 
 ROWS_PER_GPU = 500
@@ -59,7 +59,7 @@ def gather(
     """Sampled training rows of ``systems``, one GPU and class at a time."""
     blocks: dict[UnitKey, list[Block]] = defaultdict(list)
     seen: Counter[UnitKey] = Counter()
-    family = Counter(s.gpu.architecture for s in systems)
+    siblings = Counter(family(s.gpu.architecture) for s in systems)
     for model in models:
         for op_class in model.op_classes:
             for system in systems:
@@ -67,8 +67,8 @@ def gather(
                 ops = ops[model.applies(ops)] if len(ops) else ops
                 if not len(ops):
                     continue
-                weight = 1.0 / math.sqrt(family[system.gpu.architecture])
-                if system.gpu.hbm_stacks is None:
+                weight = 1.0 / math.sqrt(siblings[family(system.gpu.architecture)])
+                if not system.gpu.hbm_stacks:
                     weight *= GDDR_WEIGHT
                 variants = model.variant(ops)
                 for variant in np.unique(variants):
@@ -96,7 +96,8 @@ def _block(model: OpModel, ops: pd.DataFrame, system: System, rows: int, weight:
     key = feature_key(features)
     keep = balanced(features, time_s, key, rows)
     return Block(
-        gpu=system.gpu.name, architecture=system.gpu.architecture, hw=hardware_arrays([system]),
+        gpu=system.gpu.name, architecture=family(system.gpu.architecture),
+        hw=hardware_arrays([system]),
         features=take(features, keep), time_s=time_s[keep], key=key[keep], weight=weight,
     )  # fmt: skip
 
@@ -109,7 +110,10 @@ def take(features: Features, rows: NDArray[np.intp]) -> Features:
 def feature_key(features: Features) -> NDArray[np.uint64]:
     """(rows,) hash of the features: the same op has the same key on every GPU."""
     frame = pd.DataFrame({name: features[name] for name in sorted(features)})
-    return pd.util.hash_pandas_object(frame, index=False).to_numpy(dtype=np.uint64)
+    hashed: NDArray[np.uint64] = np.asarray(
+        pd.util.hash_pandas_object(frame, index=False), dtype=np.uint64
+    )
+    return hashed
 
 
 def balanced(
@@ -126,8 +130,3 @@ def balanced(
     uniform = key.astype(np.float64) / 2.0**64
     priority = uniform * np.sqrt(counts[inverse.ravel()])
     return np.sort(np.argsort(priority, kind="stable")[:rows])
-
-
-def without(blocks: Sequence[Block], gpu: str) -> list[Block]:
-    """The blocks of all other GPUs."""
-    return [replace(b) for b in blocks if b.gpu != gpu]

@@ -1,0 +1,55 @@
+"""Joint draws of everything that a fitted model is unsure of."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.sensitivity.hardware_arrays import Array, family
+from codesign.sensitivity.modelfile import Unit
+from codesign.sensitivity.training import UnitKey
+
+
+@dataclass(frozen=True)
+class Draws:
+    """``n`` joint draws, shared by all ops, so that errors of one kind do not average out."""
+
+    n: int
+    seed: int
+    z: dict[UnitKey, Array]
+    """(n, p) parameters on the estimation scale, by unit."""
+    gain: dict[UnitKey, Array]
+    """(n,) factor on the log gain of a lever step, by unit; one normal per op model."""
+
+    def gpu_effect(self, unit: Unit, gpu: str, architecture: str) -> Array:
+        """(n,) log effect of a GPU on a unit's times: its family's and its own.
+
+        The normals belong to the op model, so that all precisions of a GPU move together.
+        """
+        name = unit.model
+        by_family = self._normal(f"family/{name}/{family(architecture)}")
+        by_gpu = self._normal(f"gpu/{name}/{gpu}")
+        result: Array = unit.between.family_sd * by_family + unit.between.gpu_sd * by_gpu
+        return result
+
+    def _normal(self, what: str) -> Array:
+        return _normal(self.seed, what, self.n)
+
+
+def draw(units: tuple[Unit, ...], n: int, seed: int) -> Draws:
+    """``n`` draws from the fitted distribution of ``units``."""
+    z, gain = {}, {}
+    for unit in units:
+        rng = np.random.default_rng([seed, zlib.crc32(f"{unit.model}/{unit.variant}".encode())])
+        covariance = unit.covariance_array()
+        values, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.clip(values, 0.0, None))
+        z[unit.key] = unit.z_array() + rng.standard_normal((n, covariance.shape[0])) @ root.T
+        gain[unit.key] = np.exp(unit.between.gain_sd * _normal(seed, f"gain/{unit.model}", n))
+    return Draws(n, seed, z, gain)
+
+
+def _normal(seed: int, what: str, n: int) -> Array:
+    return np.random.default_rng([seed, zlib.crc32(what.encode())]).standard_normal(n)

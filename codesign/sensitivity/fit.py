@@ -1,0 +1,121 @@
+"""Fitting: training tables -> `SensitivityModel`, for every op model that has rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from codesign._common.errors import InsufficientDataError, UsageError, one_of
+from codesign.hardware import system_of_gpu
+from codesign.sensitivity.between import between_gpus
+from codesign.sensitivity.estimate import Block, Estimate, block_times, estimate, natural
+from codesign.sensitivity.hardware_arrays import Array
+from codesign.sensitivity.identify import identify
+from codesign.sensitivity.model import SensitivityModel
+from codesign.sensitivity.modelfile import ModelFile, Score, Unit
+from codesign.sensitivity.op_model import POWER_CLOCK_EXPONENT, OpModel
+from codesign.sensitivity.registry import MODELS
+from codesign.sensitivity.training import ROWS_PER_GPU, TrainingSource, UnitKey, gather
+
+ASSUMPTIONS = {
+    "power": f"sustained clock ~ power^{POWER_CLOCK_EXPONENT:.3g}, on tensor-bound time only",
+    "launch_latency": "fixed time of the smallest kernel; the fitted launches scale it",
+    "hbm_efficiency": "prior 0.87 +- 5 %, from published STREAM triads on A100, H100, H200",
+    "hbm_capacity": "no effect on the time of an op at a fixed configuration",
+}
+
+
+def fit(
+    db: TrainingSource,
+    exclude: Sequence[str] = (),
+    seed: int = 0,
+    *,
+    gpus: Sequence[str] | None = None,
+    framework: str = "trtllm",
+    rows_per_gpu: int = ROWS_PER_GPU,
+    models: Sequence[OpModel] = MODELS,
+) -> SensitivityModel:
+    """Fit every op model to the tables of ``db``, never reading an excluded GPU.
+
+    ``gpus`` limits the training set, by default all GPUs with tables. ``seed`` is kept
+    with the model for its draws; the fit itself is deterministic. Raises UsageError for
+    a GPU without tables, InsufficientDataError if nothing is left to fit.
+    """
+    known = db.gpus()
+    for name in [*exclude, *(gpus or [])]:
+        if name not in known:
+            raise UsageError(one_of("GPU with measured kernels", name, known))
+    chosen = [g for g in (gpus or known) if g not in set(exclude)]
+    if not chosen:
+        raise InsufficientDataError("no GPU is left to fit on; exclude fewer")
+    systems = [system_of_gpu(g) for g in chosen]
+    gathered = gather(db, systems, models, framework, rows_per_gpu)
+    units: list[Unit] = []
+    evidence: dict[UnitKey, tuple[OpModel, Sequence[Block], Estimate]] = {}
+    for model in models:
+        variants = [v for (name, v) in gathered.blocks if name == model.name]
+        done: dict[str, Array] = {}
+        # Stand-ins first: a variant starts from, and is held near, what it falls back to.
+        for variant in sorted(variants, key=lambda v: (len(model.fallbacks(v)), v)):
+            key = (model.name, variant)
+            blocks = gathered.blocks[key]
+            parameters = model.parameters(variant)
+            if sum(b.time_s.size for b in blocks) < 2 * len(parameters):
+                continue
+            prior = next((done[v] for v in model.fallbacks(variant) if v in done), None)
+            found = estimate(model, parameters, blocks, prior=prior)
+            done[variant] = found.z
+            evidence[key] = (model, blocks, found)
+            units.append(_unit(model, variant, blocks, found, gathered.rows_seen[key]))
+    if not units:
+        raise InsufficientDataError(
+            f"no op class has enough rows for {framework} on {', '.join(chosen)}"
+        )
+    return SensitivityModel(
+        ModelFile(
+            trained_on=tuple(sorted({g for u in units for g in u.gpus})),
+            excluded=tuple(exclude),
+            framework=framework,
+            source=str(getattr(db, "name", type(db).__name__)),
+            seed=seed,
+            units=tuple(units),
+            identifiability=identify(list(evidence.values())),
+            assumptions=ASSUMPTIONS,
+        ),
+        models=models,
+    )
+
+
+def _unit(
+    model: OpModel, variant: str, blocks: Sequence[Block], found: Estimate, rows_seen: int
+) -> Unit:
+    parameters = model.parameters(variant)
+    values = natural(parameters, found.z)
+    at_bound = tuple(
+        p.name for p, v in zip(parameters, values, strict=True)
+        if v <= p.lower * (1 + 1e-3) or v >= p.upper * (1 - 1e-3)
+    )  # fmt: skip
+    return Unit(
+        model=model.name, variant=variant, form=(model.__doc__ or "").strip().split("\n")[0],
+        parameters=tuple(p.name for p in parameters),
+        values=tuple(float(v) for v in values), z=tuple(float(v) for v in found.z),
+        covariance=tuple(tuple(float(v) for v in row) for row in found.covariance),
+        between=between_gpus(blocks, found), gpus=tuple(b.gpu for b in blocks),
+        rows_seen=rows_seen, condition_number=found.condition_number, rank=found.rank,
+        score=_score(model, values, blocks), at_bound=at_bound,
+    )  # fmt: skip
+
+
+def _score(model: OpModel, theta: Array, blocks: Sequence[Block]) -> Score:
+    error = block_times(model, theta, blocks) / np.concatenate([b.time_s for b in blocks]) - 1.0
+    ends = np.cumsum([b.time_s.size for b in blocks])[:-1]
+    parts = dict(zip([b.gpu for b in blocks], np.split(error, ends), strict=True))
+    return Score(
+        n=error.size,
+        median_ape=float(np.median(np.abs(error))),
+        mape=float(np.mean(np.abs(error))),
+        bias=float(np.median(error)),
+        by_gpu={gpu: float(np.median(np.abs(e))) for gpu, e in parts.items()},
+        bias_by_gpu={gpu: float(np.median(e)) for gpu, e in parts.items()},
+    )

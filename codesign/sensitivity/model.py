@@ -1,0 +1,265 @@
+"""The fitted model: times, intervals, draws, binding resources, identifiability."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from codesign._common.errors import CodesignError
+from codesign.hardware import load_system
+from codesign.hardware.model import System
+from codesign.sensitivity.draws import Draws, draw
+from codesign.sensitivity.errors import LeakageError
+from codesign.sensitivity.estimate import natural
+from codesign.sensitivity.hardware_arrays import Array, HardwareArrays, family, hardware_arrays
+from codesign.sensitivity.modelfile import Identification, ModelFile, Unit, read_model, write_model
+from codesign.sensitivity.op_model import Features, OpModel, numbers
+from codesign.sensitivity.registry import MODELS
+
+Z_90 = 1.645
+PREDICT_DRAWS = 24
+"""Draws behind the parameter part of an interval of `SensitivityModel.predict`."""
+HELD = "held"
+_NOT_RESOURCES = frozenset({"time", "host"})
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows of an ops table that one unit covers."""
+
+    rows: NDArray[np.intp]
+    model: OpModel
+    unit: Unit
+    features: Features
+    count: Array
+    stand_in: bool
+    """The unit is that of another variant: the own one was never measured."""
+
+    def theta(self, z: Array) -> Array:
+        return natural(self.model.parameters(self.unit.variant), z)
+
+
+class SensitivityModel:
+    """Op time as a function of the hardware. Made by `fit` or `load_model`."""
+
+    def __init__(self, content: ModelFile, models: Sequence[OpModel] = MODELS) -> None:
+        self.content = content
+        self._models = tuple(models)
+        self._units = {unit.key: unit for unit in content.units}
+
+    @property
+    def trained_on(self) -> tuple[str, ...]:
+        """GPU names whose measurements the model has seen."""
+        return self.content.trained_on
+
+    def save(self, path: Path | str) -> None:
+        """Write the model as JSON."""
+        write_model(self.content, Path(path))
+
+    def identifiability(self) -> dict[str, dict[str, Identification]]:
+        """{lever: {op class: identification}}, from the training data."""
+        return self.content.identifiability
+
+    def draws(self, n: int, seed: int | None = None) -> Draws:
+        """``n`` joint draws of parameters and effects; ``seed`` defaults to the fit's."""
+        return draw(self.content.units, n, self.content.seed if seed is None else seed)
+
+    def covered(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
+        """(ops,) whether a fitted unit covers the row; the others are held constant."""
+        mask = np.zeros(len(ops), dtype=np.bool_)
+        for part in self._parts(ops):
+            mask[part.rows] = True
+        return mask
+
+    def times(
+        self, ops: pd.DataFrame, systems: Sequence[System], draws: Draws | None = None
+    ) -> Array:
+        """Seconds per step, count included: (systems, ops), or (draws, systems, ops).
+
+        Rows that no unit covers keep their own ``time_s`` on every system. In a draw, a
+        system made by levers moves from its base by the modelled log gain x a positive
+        factor: a lever of x1.0 gains exactly 1, and gains stay monotone in every draw.
+        """
+        everything, base = _with_bases(systems)
+        hw = hardware_arrays(everything)
+        held = numbers(ops, "time_s")
+        shape: tuple[int, ...] = (len(systems), len(ops))
+        out = np.broadcast_to(held, shape if draws is None else (draws.n, *shape)).copy()
+        for part in self._parts(ops):
+            if draws is None:
+                values = part.model.times(part.theta(part.unit.z_array()), part.features, hw)
+                out[:, part.rows] = part.count * values[: len(systems)]
+                continue
+            effects = self._effects(part.unit, draws, systems)
+            for index in range(draws.n):
+                theta = part.theta(draws.z[part.unit.key][index])
+                values = part.model.times(theta, part.features, hw)
+                stretch = draws.gain[part.unit.key][index]
+                drawn = values[base] * (values[: len(systems)] / values[base]) ** stretch
+                out[index][:, part.rows] = part.count * drawn * effects[index][:, None]
+        return out
+
+    def predict(
+        self, ops: pd.DataFrame, system: System, source: System | None = None,
+        in_sample: bool = False,
+    ) -> pd.DataFrame:  # fmt: skip
+        """Predicted time of every row on ``system``, with a 90 % interval of a single op.
+
+        With ``source`` the rows' ``time_s`` were measured there and carry over
+        (*transfer*); else only specifications are used (*spec-only*). Returns columns
+        ``time_s, time_lo_s, time_hi_s`` (per step), ``binding, tier, evidence``. Raises
+        LeakageError if the model has seen the GPU, unless ``in_sample``.
+        """
+        if system.gpu.name in self.trained_on and not in_sample:
+            raise LeakageError(
+                f"the model was fitted on {system.gpu.name}: a prediction for it is no test; "
+                "fit with it excluded, or say in_sample=True"
+            )
+        held = numbers(ops, "time_s")
+        out = pd.DataFrame(
+            {"time_s": held, "time_lo_s": held, "time_hi_s": held}, index=ops.index
+        ).assign(binding=self.binding(ops, system), tier="held", evidence="assumed")
+        values = out[["time_s", "time_lo_s", "time_hi_s"]].to_numpy()
+        tier = np.full(len(ops), "held", dtype="<U9")
+        draws = self.draws(PREDICT_DRAWS)
+        for part in self._parts(ops):
+            log_time, sd, transferred = self._predict_part(part, system, source, held, draws)
+            band = np.column_stack([log_time, log_time - Z_90 * sd, log_time + Z_90 * sd])
+            values[part.rows] = np.exp(band)
+            tier[part.rows] = np.where(transferred, "transfer", "spec-only")
+        out[["time_s", "time_lo_s", "time_hi_s"]] = values
+        out["tier"] = tier
+        out["evidence"] = np.where(tier == "held", "assumed", "modelled")
+        return out
+
+    def binding(self, ops: pd.DataFrame, system: System) -> NDArray[np.str_]:
+        """(ops,) resource that takes most of each op's time; ``held`` where not modelled."""
+        hw = hardware_arrays([system])
+        out = np.full(len(ops), HELD, dtype="<U16")
+        for part in self._parts(ops):
+            terms = part.model.terms(part.theta(part.unit.z_array()), part.features, hw)
+            names = np.array([name for name in terms if name not in _NOT_RESOURCES])
+            stacked = np.stack([np.broadcast_to(terms[n], (1, part.rows.size))[0] for n in names])
+            out[part.rows] = names[stacked.argmax(axis=0)]
+        return out
+
+    def _parts(self, ops: pd.DataFrame) -> Iterator[_Part]:
+        taken = np.zeros(len(ops), dtype=np.bool_)
+        for model in self._models:
+            mask = model.applies(ops) & ~taken if len(ops) else taken
+            if not mask.any():
+                continue
+            variants = model.variant(ops)
+            for variant in np.unique(variants[mask]):
+                unit, stand_in = self._unit_for(model, str(variant))
+                if unit is None:
+                    continue
+                rows = np.flatnonzero(mask & (variants == variant))
+                taken[rows] = True
+                part = ops.iloc[rows]
+                features = model.features(part)
+                yield _Part(rows, model, unit, features, numbers(part, "count"), stand_in)
+
+    def _unit_for(self, model: OpModel, variant: str) -> tuple[Unit | None, bool]:
+        for index, candidate in enumerate((variant, *model.fallbacks(variant))):
+            unit = self._units.get((model.name, candidate))
+            if unit is not None:
+                return unit, index > 0
+        return None, False
+
+    def _effects(self, unit: Unit, draws: Draws, systems: Sequence[System]) -> Array:
+        """(draws, systems) factors of GPUs that the unit has not seen; 1 for the others."""
+        columns = [
+            np.ones(draws.n)
+            if s.gpu.name in unit.gpus
+            else np.exp(draws.gpu_effect(unit, s.gpu.name, s.gpu.architecture))
+            for s in systems
+        ]
+        return np.stack(columns, axis=1)
+
+    def _predict_part(
+        self, part: _Part, system: System, source: System | None, held: Array, draws: Draws
+    ) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """(log seconds per step, sd of the log, transferred) of the rows of ``part``."""
+        systems = [system] if source is None else [system, source]
+        hw = hardware_arrays(systems)
+        z = part.unit.z_array()
+        log_model = np.log(part.model.times(part.theta(z), part.features, hw) * part.count)
+        spread = np.stack([
+            np.log(part.model.times(part.theta(v), part.features, hw))
+            for v in draws.z[part.unit.key]
+        ])  # fmt: skip
+        b = part.unit.between
+        stand_in = 1.5 if part.stand_in else 1.0
+        seen = system.gpu.name in part.unit.gpus
+        spec_var = (
+            spread[:, 0].var(axis=0)
+            + (0.0 if seen else b.family_sd**2 + b.gpu_sd**2)
+            + b.residual_sd**2
+        )
+        none = np.zeros(part.rows.size, dtype=np.bool_)
+        if source is None:
+            return log_model[0], stand_in * np.sqrt(spec_var), none
+        measured = held[part.rows]
+        known = measured > 0
+        carry, sd = _carry_over(part.unit, system, source)
+        residual = np.where(known, np.log(np.where(known, measured, 1.0)) - log_model[1], 0.0)
+        if system.gpu.name == source.gpu.name:
+            step_sd = b.gain_sd * np.abs(log_model[0] - log_model[1])
+            transfer_var = step_sd**2
+        else:
+            moved = spread[:, 0] - carry * spread[:, 1]
+            transfer_var = np.minimum(moved.var(axis=0), spec_var) + sd**2
+        variance = np.where(known, transfer_var, spec_var)
+        return log_model[0] + carry * residual, stand_in * np.sqrt(variance), known
+
+
+def _carry_over(unit: Unit, system: System, source: System) -> tuple[float, float]:
+    """(exponent of the source's residual, sd that is left) from source to system."""
+    b = unit.between
+    if system.gpu.name == source.gpu.name:
+        return 1.0, 0.0
+    if family(system.gpu.architecture) == family(source.gpu.architecture):
+        return b.carry_same, float(np.hypot(b.transfer_sd_same, b.gpu_sd / 2))
+    return b.carry_cross, float(np.hypot(b.transfer_sd_cross, np.hypot(b.family_sd, b.gpu_sd)))
+
+
+def _with_bases(systems: Sequence[System]) -> tuple[list[System], NDArray[np.intp]]:
+    """The systems with the bases that they lack, and the index of each one's base."""
+    everything = list(systems)
+    index = {s.name: i for i, s in enumerate(systems) if not s.levers}
+    base = np.arange(len(systems))
+    for position, system in enumerate(systems):
+        if not system.levers or not system.base:
+            continue
+        if system.base not in index:
+            shipped = _shipped(system.base)
+            if shipped is None:
+                continue
+            index[system.base] = len(everything)
+            everything.append(shipped)
+        base[position] = index[system.base]
+    return everything, base
+
+
+@lru_cache(maxsize=64)
+def _shipped(name: str) -> System | None:
+    """A system of the library; None for one that came from a file of the user's."""
+    try:
+        return load_system(name)
+    except CodesignError:
+        return None
+
+
+def load_model(path: Path | str) -> SensitivityModel:
+    """Read a model that `SensitivityModel.save` wrote. Raises DataError if it is not one."""
+    return SensitivityModel(read_model(Path(path)))
+
+
+__all__ = ["HardwareArrays", "SensitivityModel", "load_model"]
