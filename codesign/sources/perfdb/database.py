@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from codesign._common.errors import DataError, UsageError, one_of
 from codesign._common.files import sha256
 from codesign.sources.perfdb._catalog import GPUS, TABLES, files
 from codesign.sources.perfdb._locate import DISTRIBUTION, locate
+from codesign.sources.perfdb._lookup import Lookup
+from codesign.sources.perfdb._op import ops_of
 from codesign.sources.perfdb._store import TableData, folder_of, table_data
+from codesign.sources.perfdb.assumed import ASSUMPTIONS
+from codesign.workload.accounting import add_work
 from codesign.workload.characterization import SourceFile
 from codesign.workload.schema import ops_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
+
+    from codesign.hardware.model import System
 
 FRAMEWORKS = ("trtllm", "vllm", "sglang")
 # Tables that hold the ops of a class, in the order in which their rows are given.
@@ -29,6 +37,18 @@ CLASS_TABLES: dict[str, tuple[str, ...]] = {
     "collective": ("nccl_perf", "custom_allreduce_perf", "trtllm_alltoall_perf",
                    "wideep_deepep_normal_perf", "wideep_deepep_ll_perf", "moe_a2a_perf"),
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Ops with their times, and everything that those times rest on."""
+
+    ops: pd.DataFrame
+    software: dict[str, str]
+    """Framework and version that each table's rows carry, by table."""
+    sources: tuple[SourceFile, ...]
+    assumptions: dict[str, str]
+    notes: tuple[str, ...]
 
 
 class PerfDB:
@@ -77,7 +97,49 @@ class PerfDB:
         rows = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
         rows = rows.assign(count=1.0, evidence="measured")
         rows["exposed_s"] = rows["time_s"]
-        return _with_work(ops_frame(rows))
+        return add_work(ops_frame(rows))
+
+    def measure(
+        self, ops: pd.DataFrame, gpu: str | System, allow_extrapolation: bool = False
+    ) -> pd.DataFrame:
+        """The ops with ``time_s`` (per step), ``evidence`` and ``source`` filled in.
+
+        ``gpu`` is a name, or the system whose domain and network the collectives
+        meet. A measured shape is ``measured``, one between measured ones
+        ``interpolated``; ops without a table are ``modelled`` or ``assumed`` by the
+        formula that ``source`` names. Raises DataError (op, shape, measured range) for
+        a shape outside unless ``allow_extrapolation``, which labels it ``extrapolated``.
+        """
+        return self.measured(ops, gpu, allow_extrapolation).ops
+
+    def measured(
+        self, ops: pd.DataFrame, gpu: str | System, allow_extrapolation: bool = False
+    ) -> Measured:
+        """As ``measure``, with the tables, versions, hashes and assumptions behind it."""
+        system = None if isinstance(gpu, str) else gpu
+        name = gpu if isinstance(gpu, str) else gpu.gpu.name
+        folder_of(name)  # An unknown GPU is refused before anything is read.
+        if system is not None:
+            ops = _with_domains(ops, system)
+        lookup = Lookup(name, lambda stem: self.table(name, stem), system)
+        answers = [lookup.time(op, allow_extrapolation) for op in ops_of(ops)]
+        count = ops["count"].to_numpy(dtype=float)
+        times = np.array([a.time_s for a in answers], dtype=float) * count
+        text = {"evidence": [a.evidence for a in answers], "source": [a.source for a in answers]}
+        done = ops.assign(
+            time_s=pd.array(times, dtype="Float64"),
+            **{c: pd.Series(v, index=ops.index, dtype="string") for c, v in text.items()},
+        )
+        used = sorted(lookup.used)
+        software, notes = {}, []
+        for stem in used:
+            data = self.required(name, stem)
+            software[stem] = f"{data.framework} {data.version}"
+            notes += [f"{stem}: {n} rows left out: {why}" for why, n in data.dropped.items()]
+        said = " ".join(a.source for a in answers)
+        assumptions = {k: str(v) for k, v in ASSUMPTIONS.items() if _SAID_BY[k] in said}
+        return Measured(done, software, self.sources((name, stem, "trtllm") for stem in used),
+                        assumptions, tuple(notes))  # fmt: skip
 
     def sources(self, used: Iterable[tuple[str, str, str]]) -> tuple[SourceFile, ...]:
         """Name, hash and size of the files behind (gpu, table, framework) triples."""
@@ -104,16 +166,27 @@ class PerfDB:
         return data
 
 
-def _with_work(ops: pd.DataFrame) -> pd.DataFrame:
-    """FLOPs and bytes from shapes, keeping bytes that a table states itself."""
-    try:
-        from codesign.workload.accounting import add_work
-    except ImportError:
-        return ops
-    stated = ops["bytes"]
-    ops = add_work(ops)
-    ops["bytes"] = stated.fillna(ops["bytes"])
-    return ops
+# Words in a row's source that show which assumption its time rests on.
+_SAID_BY = {
+    "attention backward efficiency": "(assumed rate)",
+    "scale-out efficiency": "scale-out",
+    "scale-out base latency": "scale-out",
+    "scale-out hop latency": "scale-out",
+    "peer copy efficiency": "of the NVLink rate",
+}
 
 
-__all__ = ["CLASS_TABLES", "FRAMEWORKS", "PerfDB"]
+def _with_domains(ops: pd.DataFrame, system: System) -> pd.DataFrame:
+    """``domain_span`` where it is null: ranks of the group that one domain holds.
+
+    Ranks fill domains in order, so every stride-th of a domain's GPUs is a member.
+    """
+    group = ops["group_size"].to_numpy(dtype=float, na_value=np.nan)
+    stride = ops["group_stride"].to_numpy(dtype=float, na_value=1.0)
+    inside = np.minimum(group, np.maximum(system.nvlink_domain // stride, 1.0))
+    given = ops["domain_span"]
+    filled = pd.array(np.where(np.isnan(inside), np.nan, inside), dtype="Float64").astype("Int64")
+    return ops.assign(domain_span=given.fillna(pd.Series(filled, index=ops.index)))
+
+
+__all__ = ["CLASS_TABLES", "FRAMEWORKS", "Measured", "PerfDB"]

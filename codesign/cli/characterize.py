@@ -1,0 +1,102 @@
+"""`codesign characterize`: compose a recipe from measured kernels, or read traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from codesign.cli._common import check_overwrite, force_option, note
+
+if TYPE_CHECKING:
+    from codesign.workload.characterization import Characterization
+
+
+@click.command("characterize")
+@click.option("--recipe", metavar="NAME|FILE", help="Workload recipe to compose; see --list.")
+@click.option("--from", "traces", multiple=True, metavar="FILE...", type=click.Path(path_type=Path),
+              help="Traces to read, one for each rank.")  # fmt: skip
+@click.option("--system", metavar="NAME|FILE", help="System measured on, or to compose for.")
+@click.option("--workload", metavar="NAME", help="Name of the workload of a trace.")
+@click.option("--allow-extrapolation", is_flag=True,
+              help="Estimate shapes outside the measured ones, labelled so.")  # fmt: skip
+@click.option("--allow-truncated", is_flag=True, help="Read a trace that was cut short.")
+@click.option("--repair", is_flag=True, help="Drop or mend malformed events, and count them.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.parquet",
+              help="Characterization to write.")  # fmt: skip
+@click.option("--list", "list_recipes", is_flag=True, help="List the shipped recipes.")
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path))
+@force_option
+def command(
+    recipe: str | None,
+    traces: tuple[Path, ...],
+    system: str | None,
+    workload: str | None,
+    allow_extrapolation: bool,
+    allow_truncated: bool,
+    repair: bool,
+    output: Path | None,
+    list_recipes: bool,
+    files: tuple[Path, ...],
+    force: bool,
+) -> None:
+    """Compose a workload from measured kernels, or read the traces of a run.
+
+    \b
+    Examples:
+      codesign characterize --list
+      codesign characterize --recipe llama-3.1-8b-sft --system hgx-h100 -o sft.parquet
+      codesign characterize --from rank0.json.gz rank1.json.gz -o run.parquet
+    """
+    if list_recipes:
+        _print_recipes()
+        return
+    if (recipe is None) == (not traces):
+        raise click.UsageError("give one of --recipe and --from (or --list)")
+    if files and not traces:
+        raise click.UsageError(f"unexpected argument {str(files[0])!r}; traces follow --from")
+    if output is None:
+        raise click.UsageError("give the file to write with -o FILE.parquet")
+    check_overwrite([output], force)
+    if recipe is not None:
+        result = _compose(recipe, system, allow_extrapolation)
+    else:
+        from codesign.sources import read
+
+        result = read([*traces, *files], system=system, workload=workload,
+                      allow_truncated=allow_truncated, repair=repair)  # fmt: skip
+    result.save(output)
+    _print_summary(result, output)
+
+
+def _compose(recipe: str, system: str | None, allow_extrapolation: bool) -> Characterization:
+    from codesign.sources.compose import compose
+    from codesign.sources.perfdb import PerfDB
+    from codesign.workload.recipe import load_recipe
+
+    loaded = load_recipe(recipe)
+    note(f"composing {loaded.name} from measured kernels")
+    return compose(loaded, PerfDB(), system, allow_extrapolation)
+
+
+def _print_recipes() -> None:
+    from codesign.workload.recipe import list_recipes, load_recipe
+
+    for name in list_recipes():
+        click.echo(f"{name:<36} {load_recipe(name).title}")
+
+
+def _print_summary(result: Characterization, output: Path) -> None:
+    from codesign._common.units import format_si
+
+    header = result.header
+    step = format_si(header.step_time_s, "s") if header.step_time_s is not None else "unknown"
+    click.echo(f"{header.workload} on {header.system or 'an unknown system'}: step {step}")
+    exposed = result.ops.groupby("evidence")["exposed_s"].sum().sort_values(ascending=False)
+    total_s = float(exposed.sum()) or 1.0
+    shares = ", ".join(f"{float(value) / total_s:.1%} {kind}" for kind, value in exposed.items())
+    click.echo(f"busy time by evidence: {shares}")
+    for warning in header.quality.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(f"wrote {output}")

@@ -1,0 +1,101 @@
+"""A recipe composed into a characterization from kernels measured on one GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from codesign._common.errors import UsageError
+from codesign.hardware import load_system
+from codesign.hardware.model import System
+from codesign.workload.characterization import Characterization, Header, Quality, Reliability
+from codesign.workload.overlap import overlap_windows
+from codesign.workload.transformer import assumptions, build_ops
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from codesign.sources.perfdb import PerfDB
+    from codesign.workload.recipe import Recipe
+
+_NOT_MEASURED = "composed from kernels one at a time: the gaps between them were never seen"
+
+
+def compose(
+    recipe: Recipe,
+    db: PerfDB,
+    system: System | str | None = None,
+    allow_extrapolation: bool = False,
+) -> Characterization:
+    """The recipe's step on ``system`` (by default the recipe's own), from measured kernels.
+
+    Every row says whether its time is measured, interpolated, extrapolated, modelled
+    or assumed. Raises UsageError if the system's GPU has no tables, DataError if a
+    shape lies outside the measured ones and neither the recipe nor the caller allows
+    to extrapolate.
+    """
+    target = system if isinstance(system, System) else load_system(system or recipe.system)
+    if target.gpu.name not in db.gpus():
+        raise UsageError(
+            f"no measured kernels of {target.gpu.name} ({target.name}) in {db.name}; "
+            f"it has: {', '.join(db.gpus())}"
+        )
+    allow = allow_extrapolation or recipe.extrapolation == "allow"
+    measured = db.measured(build_ops(recipe), target, allow_extrapolation=allow)
+    ops = _with_exposure(measured.ops, recipe)
+    busy_s = float(ops["exposed_s"].sum())
+    bubble_s = recipe.bubble_ratio * busy_s
+    p = recipe.parallelism
+    header = Header(
+        workload=recipe.name,
+        title=recipe.title,
+        system=target.name,
+        phase=recipe.phase,
+        model=_plain(recipe.model),
+        parallelism={"tp": p.tp, "cp": p.cp, "dp": p.dp, "pp": p.pp, "ep": p.ep},
+        gpus=p.gpus,
+        tokens_per_step=float(recipe.tokens_per_step),
+        software={"kernel tables": db.name, **measured.software},
+        capture_method="composed",
+        sources=measured.sources,
+        quality=_quality(ops),
+        step_time_s=busy_s + bubble_s,
+        idle_s=bubble_s,
+        bubble_s=bubble_s,
+        assumptions={**assumptions(recipe), **measured.assumptions},
+        notes=(f"recipe sha256 {recipe.sha256()}", *recipe.notes, *measured.notes),
+    )
+    return Characterization(header, ops)
+
+
+def _plain(model: object) -> dict[str, object]:
+    import msgspec
+
+    fields: dict[str, object] = msgspec.to_builtins(model)
+    return {key: value for key, value in fields.items() if value is not None}
+
+
+def _with_exposure(ops: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
+    """``overlap_window_s`` and ``exposed_s``: what does not hide is the step's own."""
+    window = overlap_windows(ops, recipe)
+    time_s = ops["time_s"].to_numpy(dtype=float)
+    hidden_s = np.minimum(window.to_numpy(dtype=float, na_value=0.0), time_s)
+    return ops.assign(overlap_window_s=window, exposed_s=time_s - hidden_s)
+
+
+def _quality(ops: pd.DataFrame) -> Quality:
+    time_s = ops["time_s"].to_numpy(dtype=float)
+    known = ops[["flops", "bytes", "wire_bytes"]].notna().any(axis=1).to_numpy(dtype=bool)
+    total_s = max(float(time_s.sum()), 1e-30)
+    return Quality(
+        known_work_share=float(time_s[known].sum()) / total_s,
+        shape_coverage=1.0,
+        steps_found=1,
+        steps_by="recipe",
+        reliability={
+            "idle": Reliability(False, (_NOT_MEASURED,)),
+            "launch": Reliability(False, (_NOT_MEASURED,)),
+            "exposed": Reliability(False, ("overlap is the recipe's assumption",)),
+        },
+    )

@@ -1,0 +1,64 @@
+"""Any supported file to a characterization, by what it holds and not by its name."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codesign._common.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from codesign.workload.characterization import Characterization
+
+_SUPPORTED = "a characterization (.parquet) or a PyTorch/Kineto trace (.json, .json.gz)"
+
+
+def read(
+    path: str | Path | Sequence[str | Path],
+    *,
+    system: str | None = None,
+    workload: str | None = None,
+    allow_truncated: bool = False,
+    repair: bool = False,
+) -> Characterization:
+    """Read one file, or the traces of several ranks of one job.
+
+    Raises DataError if a file is unreadable or of no supported kind, UsageError if
+    several files are not all traces.
+    """
+    paths = [Path(path)] if isinstance(path, str | Path) else [Path(p) for p in path]
+    if not paths:
+        raise UsageError(f"no file given; expected {_SUPPORTED}")
+    kinds = {p: _kind(p) for p in paths}
+    if len(paths) == 1 and kinds[paths[0]] == "parquet":
+        from codesign.workload.characterization import Characterization
+
+        return Characterization.load(paths[0])
+    for p, kind in kinds.items():
+        if kind != "json":
+            raise UsageError(f"{p}: several files are read as traces of one job; this is not one")
+    from codesign.sources.kineto import read_kineto
+
+    return read_kineto(
+        paths, system=system, workload=workload, allow_truncated=allow_truncated, repair=repair
+    )
+
+
+def _kind(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(64)
+        if head[:4] == b"PAR1":
+            return "parquet"
+        if head[:2] == b"\x1f\x8b":
+            with gzip.open(path) as stream:
+                head = stream.read(64)
+    except EOFError:
+        head = b"{"  # cut inside the first block: the trace reader says how far it got
+    except (OSError, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: cannot read: {error}") from error
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return "json"
+    raise DataError(f"{path}: not a file that codesign reads; expected {_SUPPORTED}")
