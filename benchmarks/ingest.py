@@ -1,0 +1,172 @@
+"""Speed and memory of reading Kineto traces: a synthetic trace, scaled to a size.
+
+    python benchmarks/ingest.py --mb 100 [--gzip] [--keep FILE] [--hta]
+
+The trace has the mix of a training step captured with shapes and call stacks: Python
+frames, operators, launches, kernels, flows and collectives. Each reader runs in a
+process of its own, so that its CPU time and peak memory are its own. ``--hta`` runs
+HolisticTraceAnalysis beside us, if it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+_OPS = (
+    ("aten::mm", "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1"
+     "_execute_segment_k_off_kernel__5x_cublas", "[[8192, 4096], [4096, {n}]]",
+     '["c10::BFloat16", "c10::BFloat16"]', 410.2),
+    ("aten::_flash_attention_forward", "void pytorch_flash::flash_fwd_kernel<pytorch_flash::"
+     "Flash_fwd_kernel_traits<128, 128, 64, 4, false, false, cutlass::bfloat16_t>>",
+     "[[2, 4096, 32, 128], [2, 4096, 8, 128], [2, 4096, 8, 128], [], [], [], [], [], []]",
+     '["c10::BFloat16", "c10::BFloat16", "c10::BFloat16", "", "", "Scalar", "Scalar", "Scalar",'
+     ' "Scalar"]', 310.5),
+    ("aten::mul", "void at::native::vectorized_elementwise_kernel<4, at::native::BinaryFunctor<"
+     "c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float>"
+     " >, std::array<char*, 3ul> >(int, at::native::BinaryFunctor<c10::BFloat16>)",
+     "[[2, 4096, {n}], [2, 4096, {n}]]", '["c10::BFloat16", "c10::BFloat16"]', 31.7),
+    ("aten::native_layer_norm", "void at::native::(anonymous namespace)::vectorized_layer_norm"
+     "_kernel<c10::BFloat16, float>(int, float, c10::BFloat16 const*, c10::BFloat16 const*)",
+     "[[2, 4096, 4096], [], [4096], [4096], []]",
+     '["c10::BFloat16", "ScalarList", "c10::BFloat16", "c10::BFloat16", "Scalar"]', 22.1),
+)  # fmt: skip
+_FRAMES = 12
+_CALLS_PER_STEP = 2000
+_BASE_US = 1_414_456_661_601.577
+
+
+def events() -> Iterator[str]:
+    """Events without end, in the exporter's layout."""
+    host = device = _BASE_US
+    number = 0
+    while True:
+        step = number // _CALLS_PER_STEP
+        if number % _CALLS_PER_STEP == 0:
+            yield _x("user_annotation", f"ProfilerStep#{step}", 17, 17, host,
+                     _CALLS_PER_STEP * 200.0 - 1, f'"External id": {10_000_000 + step}')  # fmt: skip
+        op, kernel, dims, types, length = _OPS[number % len(_OPS)]
+        for frame in range(_FRAMES):
+            yield _x("python_function", f"torch/nn/modules/module.py({1500 + frame * 37}): "
+                     f"_wrapped_call_impl_{frame}", 17, 17, host + frame, 150.0 - frame,
+                     f'"Python parent id": {number * 20 + frame}, "Python id": '
+                     f'{number * 20 + frame + 1}, "Ev Idx": {number * 20 + frame}')  # fmt: skip
+        shape = dims.replace("{n}", str(4096 * (1 + number % 5)))
+        concrete = '"", "", "", "", "", "4096", "4096", "0.", "True"'
+        for depth, name in enumerate(("aten::linear", "aten::matmul", op)):
+            yield _x("cpu_op", name, 17, 17, host + 20 + depth, 60.0 - 2 * depth,
+                     f'"External id": {number * 4 + depth}, "Record function id": 0, '
+                     f'"Concrete Inputs": [{concrete}], "Input type": {types}, '
+                     f'"Input Strides": {shape}, "Input Dims": {shape}, '
+                     f'"Ev Idx": {number * 4 + depth}')  # fmt: skip
+        launch = host + 30
+        yield _x("cuda_runtime", "cudaLaunchKernel", 17, 17, launch, 5.25,
+                 f'"External id": {number * 4 + 2}, "cbid": 211, "correlation": {number}')  # fmt: skip
+        device = max(device, launch + 8)
+        extra, stream = "", 7
+        if number % 50 == 49:
+            kernel, length, stream = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(...)", 500.0, 40
+            extra = (', "Collective name": "allreduce", "In msg nelems": 67108864, '
+                     '"Out msg nelems": 67108864, "Group size": 8, "dtype": "BFloat16", '
+                     '"Process Group Ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"')  # fmt: skip
+        length = length / 2
+        yield _x("kernel", kernel, 0, stream, device, length,
+                 f'"External id": {number * 4 + 2}, "queued": 0, "device": 0, "context": 1, '
+                 f'"stream": {stream}, "correlation": {number}, "registers per thread": 168, '
+                 f'"shared memory": 213504, "blocks per SM": 1.0, "warps per SM": 12.0, '
+                 f'"grid": [132, 1, 1], "block": [384, 1, 1], "est. achieved occupancy %": 19'
+                 + extra)  # fmt: skip
+        if stream == 7:
+            device += length + 1
+        for phase, ts, tid in (("s", launch, 17), ("f", device, 7)):
+            yield (f'{{"ph": "{phase}", "id": {number}, "pid": 17, "tid": {tid}, "ts": {ts:.3f}, '
+                   '"cat": "ac2g", "name": "ac2g"}')  # fmt: skip
+        host += 200
+        number += 1
+
+
+def _x(cat: str, name: str, pid: int, tid: int, ts: float, dur: float, args: str) -> str:
+    return (f'{{\n    "ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid},\n'
+            f'    "ts": {ts:.3f}, "dur": {dur:.3f},\n    "args": {{\n      {args}\n    }}\n  }}')  # fmt: skip
+
+
+def write_trace(path: Path, size: int) -> None:
+    """Write a trace of about ``size`` bytes of JSON; gzip if the name ends in .gz."""
+    opened = gzip.open(path, "wb", compresslevel=1) if path.suffix == ".gz" else path.open("wb")
+    written = 0
+    with opened as out:
+        out.write(b'{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": '
+                  b'"NVIDIA H100 80GB HBM3"}], "distributedInfo": {"rank": 0, "world_size": 8},'
+                  b'\n"traceEvents": [\n  ')  # fmt: skip
+        for i, event in enumerate(events()):
+            data = (",\n  " * (i > 0) + event).encode()
+            out.write(data)
+            written += len(data)
+            if written > size:
+                break
+        out.write(b'\n],\n"traceName": "synthetic.json", "displayTimeUnit": "ms"}\n')
+
+
+def _codesign(path: str, out: str) -> None:
+    from codesign.sources.kineto import read_kineto
+
+    read_kineto(path).save(out)
+
+
+def _hta(path: str, out: str) -> None:
+    from hta.trace_analysis import TraceAnalysis
+
+    TraceAnalysis(trace_files={0: path}).get_temporal_breakdown(visualize=False)
+
+
+def _measure(reader: str, path: Path) -> tuple[float, float, float]:
+    """CPU seconds, of these before the read began, and peak MiB of one reader alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        code = (
+            "import runpy, sys, time, resource\n"
+            f"m = runpy.run_path({str(Path(__file__))!r})\n"
+            "import pandas, pyarrow.parquet, numpy\n"
+            "b = time.process_time()\n"
+            f"m[{'_' + reader!r}]({str(path)!r}, {folder + '/c.parquet'!r})\n"
+            "print(time.process_time() - b, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)},
+            preexec_fn=_pin,
+        )  # fmt: skip
+    read, peak = map(float, done.stdout.split()[-2:])
+    return read, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, peak / 1024
+
+
+def _pin() -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def main() -> None:
+    """Write the trace, run the readers, print one line each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mb", type=float, default=100.0)
+    parser.add_argument("--gzip", action="store_true")
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--hta", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.keep or Path(folder) / ("trace.json" + ".gz" * options.gzip)
+        write_trace(path, int(options.mb * 1e6))
+        for reader in ["codesign", *(["hta"] if options.hta else [])]:
+            read, _, peak = _measure(reader, path)
+            print(f"{reader:10s} {options.mb:6.0f} MB  {read:7.2f} s CPU  "
+                  f"{options.mb / read:7.1f} MB/s  peak {peak:6.0f} MiB")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

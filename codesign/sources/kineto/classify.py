@@ -1,0 +1,74 @@
+"""Op class, precision and kind of collective from names, by the tables of ``classification``."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from codesign.sources.kineto import classification as tables
+
+# Longer than any kernel name that carries information; bounds the work of a hostile one.
+_MAX_NAME = 1000
+_CACHE = 1 << 15
+
+
+def _compiled(rows: tuple[tuple[str, str], ...]) -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile(pattern, re.IGNORECASE), value) for pattern, value in rows]
+
+
+_KERNELS = _compiled(tables.KERNEL_CLASSES)
+_PRECISIONS = _compiled(tables.KERNEL_PRECISIONS)
+_COLLECTIVES = _compiled(tables.COLLECTIVE_NAMES)
+_OPS = [(re.compile(p, re.IGNORECASE), c, reader) for p, c, reader in tables.OP_CLASSES]
+
+
+def _first(rows: list[tuple[re.Pattern[str], str]], name: str) -> str | None:
+    name = name[:_MAX_NAME]
+    return next((value for pattern, value in rows if pattern.search(name)), None)
+
+
+@lru_cache(_CACHE)
+def kernel_class(kernel: str) -> str:
+    """Op class by the kernel's name; ``other`` if nothing matches."""
+    return _first(_KERNELS, kernel) or "other"
+
+
+@lru_cache(_CACHE)
+def op_rule(op: str) -> tuple[str, str] | None:
+    """(op class, reader of dims) of a framework op that is one unit of work, else None."""
+    name = op[:_MAX_NAME]
+    return next(((c, reader) for pattern, c, reader in _OPS if pattern.search(name)), None)
+
+
+@lru_cache(_CACHE)
+def kernel_precision(kernel: str) -> str | None:
+    """Precision of the multiply inputs by the kernel's name, or None."""
+    return _first(_PRECISIONS, kernel)
+
+
+def precision(op_class: str, types: list[str], kernel: str) -> str | None:
+    """Precision of an op: its widest-known input types first, then its kernel's name."""
+    told = [p for t in types if (p := tables.TYPE_PRECISIONS.get(t.lower())) is not None]
+    if not told:
+        return kernel_precision(kernel)
+    if told[0] == "fp32" and op_class in ("gemm", "conv", "grouped_gemm"):
+        # fp32 tensors multiplied in TF32: only the kernel tells.
+        return "tf32" if kernel_precision(kernel) == "tf32" else "fp32"
+    return told[0]
+
+
+@lru_cache(_CACHE)
+def collective_kind(*names: str) -> str | None:
+    """Kind of a collective from its names, the most telling first; None if none tells."""
+    for name in names:
+        kind = _first(_COLLECTIVES, name) if name else None
+        if kind is not None:
+            return kind
+    return None
+
+
+def short_name(kernel: str) -> str:
+    """A kernel's name without return type, template arguments and parameters."""
+    name = re.sub(r"\(anonymous namespace\)", "_", kernel[:_MAX_NAME])
+    name = re.split(r"[<(]", name, maxsplit=1)[0].strip()
+    return name.removeprefix("void ").strip()[:120] or kernel[:120]

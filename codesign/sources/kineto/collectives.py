@@ -1,0 +1,61 @@
+"""Messages of collectives, in the conventions of nccl-tests."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import msgspec
+
+from codesign.sources.kineto.classification import TYPE_BYTES, TYPE_PRECISIONS
+from codesign.sources.kineto.classify import collective_kind
+from codesign.sources.kineto.events import CommArgs
+from codesign.sources.kineto.shapes import Call, Dims
+
+
+def collective_dims(comm: CommArgs | None, call: Call | None, kernel: str) -> Dims:
+    """Columns of one collective call, from NCCL's arguments, else from the op around it.
+
+    ``message_bytes``: all_reduce and all_to_all what a rank gives, all_gather and
+    reduce_scatter the total over ranks. Only what was recorded; the rest is left out.
+    """
+    op = call.op if call is not None else ""
+    name = comm.collective if comm is not None else ""
+    kind = collective_kind(name, op, kernel)
+    dims: Dims = {"collective": kind} if kind else {}
+    if comm is not None:
+        element = TYPE_BYTES.get(comm.dtype.lower())
+        given, taken = comm.in_elements, comm.out_elements
+        elements = {"all_gather": taken, "broadcast": max(given, taken)}.get(kind or "", given)
+        if kind == "send_recv":
+            elements = max(given, taken)
+        if element is not None and elements >= 0:
+            dims["message_bytes"] = math.ceil(elements * element)
+        if comm.group_size > 0:
+            dims["group_size"] = comm.group_size
+        dims.update(_placement(comm))
+        precision = TYPE_PRECISIONS.get(comm.dtype.lower())
+        if precision:
+            dims["precision"] = precision
+    elif call is not None and kind in ("all_reduce", "all_to_all"):
+        size = call.size_bytes(0)
+        if size is not None:
+            dims["message_bytes"] = math.ceil(size)
+    return dims
+
+
+def group_ranks(comm: CommArgs) -> list[int]:
+    """Global ranks of the group if all of them were recorded (long lists are cut)."""
+    try:
+        ranks = msgspec.json.decode(comm.group_ranks, type=list[int])
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    return ranks if len(ranks) == comm.group_size else []
+
+
+def _placement(comm: CommArgs) -> Dims:
+    ranks = group_ranks(comm)
+    steps = {b - a for a, b in pairwise(ranks)}
+    if len(steps) == 1 and (stride := steps.pop()) > 0:
+        return {"group_stride": stride}
+    return {}

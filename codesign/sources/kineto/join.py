@@ -1,0 +1,195 @@
+"""Which launch started a device activity, and which framework op asked for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from codesign.sources.kineto._times import MISSING_ID, Ints
+from codesign.sources.kineto.categories import (
+    ANNOTATION,
+    GRAPH_LAUNCH_MARKS,
+    KERNEL,
+    LAUNCH_MARKS,
+    NOT_LAUNCH_MARKS,
+    OP,
+)
+from codesign.sources.kineto.events import Trace
+from codesign.sources.kineto.timeline import Bools
+
+NONE = -1
+# Clocks of host and device are aligned to about this much; an op may seem to end
+# this much before its launch.
+_SLACK_NS = 1000
+_MAX_DEPTH = 10_000
+
+
+@dataclass(frozen=True)
+class Links:
+    """Row numbers, NONE where there is no partner; one entry per device activity."""
+
+    launch: Ints
+    op: Ints
+    graph: Bools
+    """Activities that a graph launch started: they have no op of their own."""
+    asks: Bools
+    """Per launch row: a call that asks for a kernel, counted once per correlation id."""
+    answered: Bools
+    """Per launch row: some kernel carries its correlation id."""
+    by_external: int
+    by_enclosing: int
+
+
+def link(trace: Trace) -> Links:
+    """Join by correlation id to launches; by External id, else by enclosure, to ops.
+
+    One launch may have many activities (graphs). An External id is believed only if
+    its op was running at the launch: some versions write the correlation id there.
+    """
+    names = [n.lower() for n in trace.names]
+    marks = np.array(
+        [_has(n, LAUNCH_MARKS) and not _has(n, NOT_LAUNCH_MARKS) for n in names], dtype=bool
+    )
+    graphs = np.array([_has(n, GRAPH_LAUNCH_MARKS) for n in names], dtype=bool)
+    launch = _launch_of(trace)
+    linked = launch >= 0
+    asks = _asks(trace, marks)
+    graph = np.zeros(len(launch), dtype=bool)
+    graph[linked] = graphs[trace.launches["name"][launch[linked]]]
+    op, by_external, by_enclosing = _op_of(trace, launch, graph)
+    return Links(launch, op, graph, asks, _answered(trace), by_external, by_enclosing)
+
+
+def _has(name: str, marks: tuple[str, ...]) -> bool:
+    return any(mark in name for mark in marks)
+
+
+def _launch_of(trace: Trace) -> Ints:
+    """Per activity the launch with its correlation id: the latest one that began before it."""
+    wanted = trace.device["correlation"]
+    launches = trace.launches
+    found = np.full(len(wanted), NONE, dtype=np.int64)
+    rows = np.flatnonzero(launches["correlation"] != MISSING_ID)
+    if not rows.size or not wanted.size:
+        return found
+    order = rows[np.lexsort((launches["start"][rows], launches["correlation"][rows]))]
+    ids = launches["correlation"][order]
+    low = np.searchsorted(ids, wanted, side="left")
+    high = np.searchsorted(ids, wanted, side="right")
+    some = (high > low) & (wanted != MISSING_ID)
+    found[some] = order[low[some]]
+    # Several processes, or a runtime call and the driver call inside it: rare, so a loop.
+    starts = launches["start"][order]
+    for i in np.flatnonzero(some & (high - low > 1)):
+        span = starts[low[i] : high[i]]
+        place = int(np.searchsorted(span, trace.device["start"][i], side="right")) - 1
+        found[i] = order[low[i] + max(place, 0)]
+    return found
+
+
+def _asks(trace: Trace, marks: Bools) -> Bools:
+    """Launch rows that ask for a kernel, the first of each (process, correlation id)."""
+    launches = trace.launches
+    rows = np.flatnonzero(
+        marks[launches["name"]] & (launches["correlation"] != MISSING_ID)
+        if len(marks)
+        else np.zeros(len(launches["name"]), dtype=bool)
+    )
+    asks = np.zeros(len(launches["name"]), dtype=bool)
+    if rows.size:
+        pairs = np.stack([launches["process"][rows], launches["correlation"][rows]])
+        _, first = np.unique(pairs, axis=1, return_index=True)
+        asks[rows[first]] = True
+    return asks
+
+
+def _answered(trace: Trace) -> Bools:
+    kernels = trace.device["kind"] == KERNEL
+    result: Bools = np.isin(trace.launches["correlation"], trace.device["correlation"][kernels])
+    return result
+
+
+def _op_of(trace: Trace, launch: Ints, graph: Bools) -> tuple[Ints, int, int]:
+    ops = trace.ops
+    found = np.full(len(launch), NONE, dtype=np.int64)
+    usable = (ops["kind"] == OP) | _communication(trace)
+    rows = np.flatnonzero(usable & ~_step_names(trace)[ops["name"]])
+    if not rows.size:
+        return found, 0, 0
+    external = trace.device["external"]
+    order = rows[np.argsort(ops["external"][rows], kind="stable")]
+    ids = ops["external"][order]
+    place = np.minimum(np.searchsorted(ids, external), len(ids) - 1)
+    match = (ids[place] == external) & (external != MISSING_ID)
+    candidate = order[place]
+    known = launch >= 0
+    begin = trace.launches["start"][launch] if len(trace.launches["start"]) else external
+    running = (ops["start"][candidate] - _SLACK_NS <= begin) & (
+        begin <= ops["end"][candidate] + _SLACK_NS
+    )
+    match &= ~graph & (~known | running)
+    found[match] = candidate[match]
+    rest = np.flatnonzero(~match & known & ~graph)
+    enclosing = _enclosing(trace, rows, launch[rest])
+    found[rest] = enclosing
+    return found, int(match.sum()), int((enclosing >= 0).sum())
+
+
+def _communication(trace: Trace) -> Bools:
+    """Annotations that c10d puts around its calls; they carry the shapes of the message."""
+    talks = [n.startswith(("nccl:", "gloo:", "xccl:")) for n in trace.names]
+    named: Bools = np.array(talks or [False], dtype=bool)[trace.ops["name"]]
+    result: Bools = named & (trace.ops["kind"] == ANNOTATION)
+    return result
+
+
+def _step_names(trace: Trace) -> Bools:
+    return np.array([n.startswith("ProfilerStep") for n in trace.names] or [False], dtype=bool)
+
+
+def _enclosing(trace: Trace, rows: Ints, launch: Ints) -> Ints:
+    """Innermost op of ``rows`` that runs on the launch's thread when the launch begins."""
+    result = np.full(len(launch), NONE, dtype=np.int64)
+    threads = trace.launches["thread"][launch]
+    times = trace.launches["start"][launch]
+    op_threads = trace.ops["thread"][rows]
+    for thread in np.unique(threads):
+        mine = np.flatnonzero(threads == thread)
+        found = innermost(
+            trace.ops["start"], trace.ops["end"], rows[op_threads == thread], times[mine]
+        )
+        result[mine] = found
+    return result
+
+
+def innermost(start: Ints, end: Ints, rows: Ints, times: Ints) -> Ints:
+    """Innermost of the nested intervals ``rows`` at each time, NONE outside of all."""
+    result = np.full(len(times), NONE, dtype=np.int64)
+    if not rows.size or not len(times):
+        return result
+    order = rows[np.lexsort((-end[rows], start[rows]))]
+    lows, highs = start[order], end[order]
+    parent = _parents(lows.tolist(), highs.tolist())
+    current = np.searchsorted(lows, times, side="right") - 1
+    for _ in range(_MAX_DEPTH):
+        over = (current >= 0) & (highs[np.maximum(current, 0)] < times)
+        if not over.any():
+            break
+        current[over] = parent[current[over]]
+    inside = current >= 0
+    result[inside] = order[current[inside]]
+    return result
+
+
+def _parents(lows: list[int], highs: list[int]) -> Ints:
+    """Index of the closest earlier interval that still runs, NONE for the outermost."""
+    parents = np.full(len(lows), NONE, dtype=np.int64)
+    stack: list[int] = []
+    for i, low in enumerate(lows):
+        while stack and highs[stack[-1]] <= low:
+            stack.pop()
+        if stack:
+            parents[i] = stack[-1]
+        stack.append(i)
+    return parents

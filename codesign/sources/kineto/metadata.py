@@ -1,0 +1,71 @@
+"""What stands around the events: devices, ranks, versions. Anything odd is left out."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_VERSIONS = (
+    "cuda_runtime_version", "cuda_driver_version", "cupti_version", "roctracer_version",
+    "hip_runtime_version", "hip_driver_version", "schemaVersion",
+)  # fmt: skip
+
+
+class DeviceProperties(msgspec.Struct):
+    """One entry of ``deviceProperties``."""
+
+    id: int | str | None = None
+    name: str = ""
+
+
+class DistributedInfo(msgspec.Struct):
+    """``distributedInfo``."""
+
+    rank: int | None = None
+    world_size: int | None = None
+    backend: str | None = None
+    nccl_version: str | None = None
+
+
+def read(metadata: dict[str, msgspec.Raw], key: str, kind: type[T], default: T) -> T:
+    """Value of a metadata key, or ``default`` if it is absent or of another form."""
+    raw = metadata.get(key)
+    if raw is None:
+        return default
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, RecursionError):
+        return default
+
+
+def device_name(metadata: dict[str, msgspec.Raw], device: str) -> str | None:
+    """Name of a device as its driver reports it.
+
+    ROCm numbers devices in events apart from ``deviceProperties``; there the name is
+    known only if all devices have the same.
+    """
+    devices = read(metadata, "deviceProperties", list[DeviceProperties], [])
+    for entry in devices:
+        if str(entry.id) == device:
+            return entry.name.strip() or None
+    names = {entry.name.strip() for entry in devices}
+    return (names.pop() or None) if len(names) == 1 else None
+
+
+def distributed(metadata: dict[str, msgspec.Raw]) -> DistributedInfo:
+    """Rank and world of the process that was captured."""
+    return read(metadata, "distributedInfo", DistributedInfo, DistributedInfo())
+
+
+def software(metadata: dict[str, msgspec.Raw]) -> dict[str, str]:
+    """Versions that the trace states."""
+    found = {}
+    for key in _VERSIONS:
+        value = read(metadata, key, int | str | float, "")  # type: ignore[arg-type]
+        if value != "":
+            found[key] = str(value)[:100]
+    nccl = distributed(metadata).nccl_version
+    return {**found, "nccl_version": nccl[:100]} if nccl else found

@@ -1,0 +1,170 @@
+"""One rank's trace to a characterization of its busiest device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from codesign._common.errors import DataError, UsageError
+from codesign.hardware import gpu_of_device, load_system, system_of_gpu
+from codesign.sources.kineto import metadata
+from codesign.sources.kineto._times import Ints
+from codesign.sources.kineto.accounting import capture_totals, kinds_of, step_times
+from codesign.sources.kineto.categories import KERNEL
+from codesign.sources.kineto.events import Trace
+from codesign.sources.kineto.join import Links, link
+from codesign.sources.kineto.quality import (
+    Evidence,
+    Notes,
+    judge,
+    launch_latency_ns,
+    mixed_processes,
+)
+from codesign.sources.kineto.rows import (
+    Activities,
+    activity_classes,
+    build_rows,
+    phases,
+    read_names,
+)
+from codesign.sources.kineto.steps import Steps, find_steps
+from codesign.sources.kineto.timeline import Clipped, clip_overlaps, exposed
+from codesign.workload.accounting import add_work
+from codesign.workload.characterization import Characterization, Header, StepTimes
+from codesign.workload.schema import ops_frame
+
+
+@dataclass(frozen=True)
+class _Device:
+    """One device of the trace, its time accounted for."""
+
+    label: str
+    activities: Activities
+    clipped: Clipped
+    steps: Steps
+    claims: tuple[Ints, Ints, Ints]
+    times: tuple[StepTimes, ...]
+
+
+def characterize_rank(trace: Trace, where: str, system: str | None) -> Characterization:
+    """Ops, steps and quality of one trace; workload and sources are the caller's to fill in.
+
+    Raises DataError if there is no device activity.
+    """
+    if not len(trace.device["start"]):
+        raise DataError(
+            f"{where}: no device activity: {trace.findings.events} events, none of them a kernel "
+            "or copy; capture on a GPU with ProfilerActivity.CUDA (or XPU)"
+        )
+    notes = Notes()
+    links = link(trace)
+    phase = phases(trace, links)
+    classes = activity_classes(trace, links, read_names(trace), phase)
+    codes = trace.device["device"]
+    devices = [
+        _device(trace, links, np.flatnonzero(codes == code), classes, phase)
+        for code in np.unique(codes)
+    ]
+    lead = max(devices, key=lambda d: _kernel_ns(trace, d.activities))
+    name = metadata.device_name(trace.metadata, lead.label)
+    system = system if system is not None else _system_of(name, notes)
+    if len(devices) > 1:
+        notes.warn(f"{len(devices)} devices in the capture; the ops are those of {lead.label}")
+    if mixed_processes(trace):
+        notes.warn(
+            "several processes use the same correlation ids (merged ranks): "
+            "a kernel is joined to the latest launch before it"
+        )
+    steps = len(lead.steps.names)
+    rows = build_rows(trace, links, lead.activities, lead.claims, steps)
+    ops = add_work(ops_frame(_placed(rows, system)))
+    evidence = Evidence(trace, links, lead.activities, lead.clipped, lead.steps, lead.times, ops)
+    totals = capture_totals(trace, lead.activities)
+    latency = launch_latency_ns(evidence)
+    if (latency >= 0).any():
+        totals["launch_latency_median_s"] = float(np.median(latency[latency >= 0])) / 1e9
+    header = Header(
+        workload=where,
+        system=system,
+        gpus=max(metadata.distributed(trace.metadata).world_size or 0, len(devices)),
+        software=metadata.software(trace.metadata),
+        capture_method="kineto",
+        quality=judge(evidence, notes),
+        steps=tuple(t for d in devices for t in d.times),
+        totals=totals,
+        notes=_notes(links, lead, name),
+        **_step_time(lead.times, ops),  # type: ignore[arg-type]
+    )
+    return Characterization(header, ops)
+
+
+def _kernel_ns(trace: Trace, activities: Activities) -> int:
+    kernel = trace.device["kind"][activities.row] == KERNEL
+    return int((activities.end - activities.start)[kernel].sum())
+
+
+def _device(trace: Trace, links: Links, rows: Ints, classes: Ints, phase: Ints) -> _Device:
+    device = trace.device
+    start = device["start"][rows]
+    clipped = clip_overlaps(
+        start, device["end"][rows], device["stream"][rows], device["correlation"][rows]
+    )
+    steps = find_steps(trace, links, rows, clipped.end)
+    activities = Activities(rows, start, clipped.end, classes[rows], phase[rows], steps.of(start))
+    kinds = kinds_of(trace, rows, classes[rows])
+    claims = exposed(start, clipped.end, kinds, (steps.start, steps.end))
+    label = trace.devices[int(device["device"][rows[0]])]
+    times = step_times(trace, activities, steps, claims, label)
+    return _Device(label, activities, clipped, steps, claims, times)
+
+
+def _system_of(name: str | None, notes: Notes) -> str | None:
+    """System by the device's exact name; None and a warning if that does not tell it."""
+    if name is None:
+        notes.warn("the trace names no device; pass --system to say what it ran on")
+        return None
+    try:
+        return system_of_gpu(gpu_of_device(name).name).name
+    except UsageError as error:
+        notes.warn(str(error))
+        return None
+
+
+def _placed(rows: list[dict[str, object]], system: str | None) -> list[dict[str, object]]:
+    """The rows with ``domain_span`` where group and system are known."""
+    domain = load_system(system).nvlink_domain if system is not None else None
+    placed = []
+    for row in rows:
+        row = dict(row)  # noqa: PLW2901
+        ranks = row.pop("group_ranks", None)
+        if isinstance(ranks, Sequence) and ranks and domain:
+            # Ranks are numbered node by node.
+            row["domain_span"] = sum(1 for r in ranks if r // domain == ranks[0] // domain)
+        placed.append(row)
+    return placed
+
+
+def _step_time(times: tuple[StepTimes, ...], ops: pd.DataFrame) -> dict[str, float | None]:
+    """Mean step and its idle time, so that the rows' exposed time and it add up exactly."""
+    lengths = [t.time_s for t in times]
+    mean = math.fsum(lengths) / len(lengths)
+    idle = math.fsum(t.idle_s for t in times) / len(lengths)
+    spread = float(np.std(lengths, ddof=1)) if len(lengths) > 1 else None
+    # An activity that starts before the first step and runs into it has no row; the
+    # wall time it takes there is not idle, but no row's either.
+    exposed_s = math.fsum(ops["exposed_s"].to_numpy(dtype=float, na_value=0.0))
+    unclaimed = max(0.0, mean - idle - exposed_s)
+    return {"step_time_s": mean, "step_time_sd_s": spread, "idle_s": idle + unclaimed}
+
+
+def _notes(links: Links, lead: _Device, name: str | None) -> tuple[str, ...]:
+    return (
+        f"device: {name or 'not named'}",
+        f"steps by {lead.steps.by}, borders of the {lead.steps.borders}",
+        f"kernels joined to ops by External id: {links.by_external}, by the op around their "
+        f"launch: {links.by_enclosing}",
+    )
