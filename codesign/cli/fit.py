@@ -1,0 +1,76 @@
+"""`codesign fit`: kernel tables -> sensitivity model, with diagnostics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from codesign.cli._common import check_overwrite, force_option, note
+
+if TYPE_CHECKING:
+    from codesign.sensitivity.modelfile import ModelFile, Unit
+
+
+@click.command("fit")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True,
+              help="Model file (JSON) to write.")  # fmt: skip
+@click.option("--exclude", multiple=True, metavar="GPU",
+              help="Leave a GPU out of the training data; may be repeated.")  # fmt: skip
+@click.option("--gpus", multiple=True, metavar="GPU",
+              help="Train on this GPU; may be repeated. Default: all with tables.")  # fmt: skip
+@click.option("--framework", default="trtllm", show_default=True,
+              help="Whose kernels to learn from: trtllm, vllm or sglang.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Seed of the model's draws.")
+@force_option
+def command(
+    output: Path,
+    exclude: tuple[str, ...],
+    gpus: tuple[str, ...],
+    framework: str,
+    seed: int,
+    force: bool,
+) -> None:
+    """Fit the sensitivity model to measured kernels, and show how well it fits.
+
+    \b
+    Example, holding the H200 back so that projections onto it can be scored:
+      codesign fit -o model.json --exclude h200-sxm
+    """
+    check_overwrite([output], force)
+    note("reading tables and fitting; about a minute")
+    from codesign.sensitivity import fit
+    from codesign.sources.perfdb import PerfDB
+
+    model = fit(PerfDB(), exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
+    model.save(output)
+    for line in _table(model.content):
+        click.echo(line)
+    note(f"wrote {output}")
+
+
+def _table(content: ModelFile) -> list[str]:
+    heads = ("op model", "variant", "n", "GPUs", "median APE", "bias", "between-GPU sd", "cond")
+    rows = [heads, *(_row(unit) for unit in content.units)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
+    lines = [
+        "  ".join(
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    lines.append(f"trained on {', '.join(content.trained_on)} ({content.framework})")
+    if content.excluded:
+        lines.append(f"excluded {', '.join(content.excluded)}")
+    return lines
+
+
+def _row(unit: Unit) -> tuple[str, ...]:
+    between = (unit.between.family_sd**2 + unit.between.gpu_sd**2) ** 0.5
+    return (
+        unit.model, unit.variant, str(unit.score.n), str(len(unit.gpus)),
+        f"{unit.score.median_ape:.1%}", f"{unit.score.bias:+.1%}", f"{between:.1%}",
+        f"{unit.condition_number:.0e}",
+    )  # fmt: skip
