@@ -37,6 +37,9 @@ class BacktestRow(msgspec.Struct, frozen=True):
     """Datasheet roofline on the same rows."""
     ratio_median_ape: float | None
     """Source time x peak ratio on the same rows; transfer tier only."""
+    fitted_roofline_median_ape: float | None = None
+    """Roofline with a fitted floor, two efficiencies and a smoothness, on the same rows."""
+    fitted_roofline_mape: float | None = None
 
 
 class WorkloadBacktestRow(msgspec.Struct, frozen=True):

@@ -1,0 +1,97 @@
+"""Measured rows for scoring: what belongs together, sampled, and matched between GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from codesign._common.errors import UsageError
+from codesign.sensitivity.op_model import numbers, strings
+from codesign.sensitivity.training import HOST_BOUND, TrainingSource
+
+SCORED_CLASSES = ("gemm", "grouped_gemm", "attention", "quantize", "collective")
+_SHAPE = ("name", "precision", "phase", "m", "n", "k", "batch", "heads", "kv_heads", "q_len",
+          "kv_len", "head_dim", "head_dim_v", "window", "kv_precision", "experts", "topk", "fused",
+          "distribution", "collective", "message_bytes", "group_size")  # fmt: skip
+
+
+def measured_rows(db: TrainingSource, gpu: str, op_class: str, framework: str) -> pd.DataFrame:
+    """Every row that ``gpu`` measured of a class, with positive times; empty if it did not."""
+    try:
+        ops = db.training_ops(gpu, op_class, framework=framework)
+    except UsageError:  # The database has no tables of this class.
+        return pd.DataFrame()
+    if not len(ops):
+        return ops
+    keep = ops["time_s"].fillna(0.0).gt(0.0).to_numpy(dtype=np.bool_)
+    host = [p for f, p in HOST_BOUND if f == framework]
+    keep &= ~np.isin(strings(ops, "precision"), host)
+    return ops[keep].reset_index(drop=True)
+
+
+def groups(ops: pd.DataFrame) -> NDArray[np.str_]:
+    """(ops,) what is scored together: the op class, attention and collectives by kind."""
+    op_class, phase = strings(ops, "op_class"), strings(ops, "phase")
+    latent = numbers(ops, "head_dim_v") > 0
+    attention = np.char.add(np.where(latent, "attention mla ", "attention "), phase)
+    collective = strings(ops, "collective")
+    # The same exchange runs as several implementations, told apart by the table's name.
+    name = strings(ops, "name")
+    library = np.where(np.isin(collective, ["dispatch", "combine"]), name, "")
+    library = np.where(name == "custom_allreduce", "custom", library)
+    kind = np.char.strip(np.char.add(np.char.add(collective, " "), library))
+    result: NDArray[np.str_] = np.select(
+        [op_class == "attention", op_class == "collective"], [attention, kind], op_class
+    )
+    return result
+
+
+def precisions(ops: pd.DataFrame) -> NDArray[np.str_]:
+    """(ops,) precision that a score belongs to; empty for collectives, which only move bytes."""
+    moved = strings(ops, "op_class") == "collective"
+    cache = strings(ops, "kv_precision")
+    own = strings(ops, "precision")
+    mixed = np.char.add(np.char.add(own, "/"), cache)
+    own = np.where((cache != "") & (cache != own), mixed, own)
+    return np.where(moved, "", own)
+
+
+def cells(ops: pd.DataFrame) -> Iterator[tuple[str, str, NDArray[np.intp]]]:
+    """(group, precision, rows) of every pair that occurs, in order of name."""
+    group, precision = groups(ops), precisions(ops)
+    for one in np.unique(group):
+        for own in np.unique(precision[group == one]):
+            yield str(one), str(own), np.flatnonzero((group == one) & (precision == own))
+
+
+def sample(rows: NDArray[np.intp], most: int | None, seed: int) -> NDArray[np.intp]:
+    """At most ``most`` of ``rows``, drawn evenly: scores stay those of the whole table."""
+    if most is None or rows.size <= most:
+        return rows
+    chosen = np.random.default_rng(seed).choice(rows, size=most, replace=False)
+    return np.sort(chosen)
+
+
+def source_times(ops: pd.DataFrame, source: pd.DataFrame) -> NDArray[np.float64]:
+    """(ops,) seconds that ``source`` measured for the same op, NaN where it did not.
+
+    Repeats of a shape by several kernels count as the fastest. Collectives match by
+    kernel too: SMs given to communication are in its name.
+    """
+    if not len(source):
+        return np.full(len(ops), np.nan)
+    keys = _keys(source)
+    fastest = pd.Series(numbers(source, "time_s") / numbers(source, "count")).groupby(keys).min()
+    found = fastest.reindex(_keys(ops)).to_numpy(dtype=np.float64)
+    return np.asarray(found)
+
+
+def _keys(ops: pd.DataFrame) -> NDArray[np.uint64]:
+    frame = pd.DataFrame({c: ops[c] for c in _SHAPE if c in ops}).astype("string").fillna("")
+    collective = strings(ops, "op_class") == "collective"
+    frame["kernel"] = np.where(collective, strings(ops, "kernel"), "")
+    hashed = pd.util.hash_pandas_object(frame, index=False)
+    return np.asarray(hashed.to_numpy(dtype=np.uint64))
