@@ -113,7 +113,8 @@ def _ranking_chart(recs: Recommendations) -> DotChart | None:
         "ranking-chart", "Gain by cost",
         "Portfolio gain of each recommendation with its 90 % interval, grouped by cost; the "
         "number is its rank. Hollow: the effect is not identified by data.",
-        "portfolio gain (speedup); x1 is no change", inputs, 1.0, "x{:g}",
+        axis_label="portfolio gain (speedup); x1 is no change", inputs=inputs, reference=1.0,
+        tick_format="x{:g}",
     )  # fmt: skip
 
 
@@ -132,4 +133,4 @@ def cost_group(rec: Recommendation, ranking_cost: str) -> tuple[float, str]:
         low *= 10
     if value < 1:
         return 1.0, f"Under 1 {unit}"
-    return 1.0 + low, f"{fmt.significant(low)} to {fmt.significant(low * 10)} {unit}"
+    return 1.0 + low, f"{low:,.0f} to {low * 10:,.0f} {unit}"

@@ -34,7 +34,8 @@ def html_environment(template_dir: Path | None) -> jinja2.Environment:
     environment.finalize = _visible
     environment.filters.update(
         style=style_of, num=_number, ellipsis=ellipsis, column_class=_column_class,
-        sort_key=_sort_key, marker_path=_marker_path, mark_path=_mark_path, prefixed=_prefixed,
+        sort_key=_sort_key, unbroken=_unbroken, marker_path=_marker_path,
+        mark_path=_mark_path, prefixed=_prefixed,
     )  # fmt: skip
     script = _source(environment, _SCRIPT)
     environment.globals["asset"] = lambda name: Markup(_source(environment, name))  # noqa: S704
@@ -81,7 +82,8 @@ def _csp_hash(script: str) -> str:
 
 
 def _visible(value: object) -> object:
-    return printable(value) if type(value) is str else value
+    # A per cent sign stays with its number.
+    return printable(value).replace(" %", "\u00a0%") if type(value) is str else value
 
 
 def _literal(value: object) -> object:
@@ -105,7 +107,7 @@ def _number(value: float) -> str:
 def _column_class(column: Column, tag: str = "") -> str:
     names = ["num"] if column.numeric else []
     names += ["wide"] if column.wide else []
-    names += ["narrow"] if len(column.title) <= 4 else []
+    names += ["narrow"] if column.numeric and len(column.title) <= 4 else []
     names += [tag] if tag and not tag.startswith("status-") else []
     return " ".join(names)
 
@@ -117,6 +119,11 @@ def _sort_key(cell: Cell, column: Column) -> Markup:
         # An empty key sorts last; a column of text sorts by what it shows.
         return Markup(' data-sort=""') if column.numeric else Markup("")
     return Markup(' data-sort="{}"').format(escape(f"{cell.sort:.6g}"))
+
+
+def _unbroken(text: str) -> str:
+    """A number that stays on one line with its unit; its interval may go on the next."""
+    return text.replace(" ", "\u00a0").replace("\u00a0[", " [")
 
 
 def _marker_path(style: Style) -> str:

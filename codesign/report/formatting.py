@@ -110,13 +110,18 @@ def per_cost(value: float | None, ranking_cost: str) -> str:
     return f"{significant(value)} % per {cost_unit(ranking_cost)}"
 
 
+def number(value: float | None) -> str:
+    """A bare number under a heading that has its unit, or a dash."""
+    return DASH if value is None else significant(value)
+
+
 def cost_unit(ranking_cost: str) -> str:
     """``USD`` of ``USD per GPU``."""
     return ranking_cost.partition(" per ")[0].strip() or "unit of cost"
 
 
-def probability(value: float | None) -> str:
-    """A probability in per cent, or a dash where it was not computed."""
+def optional_share(value: float | None) -> str:
+    """A share, or a dash where it was not computed."""
     return DASH if value is None else share(value)
 
 

@@ -61,7 +61,8 @@ def renderer_of(path: Path) -> _Renderer:
     except KeyError:
         known = ", ".join(FORMATS)
         raise UsageError(
-            f"{path}: no report format {path.suffix or '(no extension)'!r}; write to one of: {known}"
+            f"{path}: no report format {path.suffix or 'without extension'!r}; "
+            f"write to one of: {known}"
         ) from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from codesign.report.text import escape_markdown, printable
+from codesign.report.text import escape_markdown
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Cell:
     href: str = ""
     tag: str = ""
     """A style: ``status-assumed``, ``miss``; never the only carrier of the meaning."""
+    sub: str = ""
+    """A second line, such as the step under the name of its lever."""
     bar: tuple[tuple[str, float], ...] = ()
     """Shares drawn as a small bar in HTML; the text says the same."""
 
@@ -78,6 +80,7 @@ def make_table(
     columns: Sequence[Column],
     rows: Sequence[Sequence[Cell | str]],
     footnotes: Footnotes | None = None,
+    *,
     row_header: int = 0,
 ) -> Table:
     """A table from cells or plain strings.
@@ -110,10 +113,9 @@ def _row(cells: Sequence[str]) -> str:
 
 def _cell(cell: Cell) -> str:
     marks = f" ({', '.join(cell.notes)})" if cell.notes else ""
-    return (escape_markdown(cell.text) or " ") + marks
+    return (escape_markdown(joined(cell)) or " ") + marks
 
 
-def plain(cell: Cell) -> str:
-    """The cell as a reader sees it, marks included."""
-    marks = f" ({', '.join(cell.notes)})" if cell.notes else ""
-    return printable(cell.text) + marks
+def joined(cell: Cell) -> str:
+    """Both lines of a cell on one."""
+    return f"{cell.text}, {cell.sub}" if cell.sub else cell.text

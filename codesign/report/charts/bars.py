@@ -50,7 +50,8 @@ class BarChart:
     height: float
     bar_height: float
     bars: tuple[Bar, ...]
-    legend: tuple[tuple[str, Style], ...]
+    legends: tuple[tuple[str, tuple[tuple[str, Style], ...]], ...]
+    """(heading, entries); one without a heading where all bars share their keys."""
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,34 @@ class BarInput:
     parts: tuple[tuple[str, float, str], ...]
 
 
-def stacked(id: str, title: str, description: str, inputs: Sequence[BarInput]) -> BarChart:
-    """Bars of shares that add up to 1, one below the other."""
+def stacked(
+    id: str, title: str, description: str, inputs: Sequence[BarInput],
+    separate: bool = False,
+) -> BarChart:  # fmt: skip
+    """Bars of shares that add up to 1, one below the other.
+
+    ``separate`` bars have keys of their own kind, so each gets its own legend.
+    """
     bars = []
     keys: dict[str, Style] = {}
+    legends = []
     for index, item in enumerate(inputs):
-        segments, _ = _segments(item, keys)
+        if separate:
+            keys = {}
+        segments = _segments(item, keys)
+        if separate:
+            shares = {key: value for key, value, _ in item.parts}
+            entries = tuple((f"{k} {fmt.share(shares[k])}", s) for k, s in keys.items())
+            legends.append((item.label, entries))
         y = index * _ROW + 18
         bars.append(Bar(y, ellipsis(item.label, 70), item.label, item.note, segments))
     height = max(1, len(inputs)) * _ROW
-    return BarChart(id, title, description, _WIDTH, height, _BAR, tuple(bars), tuple(keys.items()))
+    if not separate:
+        legends = [("", tuple(keys.items()))]
+    return BarChart(id, title, description, _WIDTH, height, _BAR, tuple(bars), tuple(legends))
 
 
-def _segments(item: BarInput, keys: dict[str, Style]) -> tuple[tuple[Segment, ...], float]:
+def _segments(item: BarInput, keys: dict[str, Style]) -> tuple[Segment, ...]:
     scale = Linear(0.0, 1.0, _MARGIN, _WIDTH - _MARGIN)
     segments = []
     at = 0.0
@@ -87,7 +103,7 @@ def _segments(item: BarInput, keys: dict[str, Style]) -> tuple[tuple[Segment, ..
         label = text if len(text) * _CHARACTER + 8 < end - x else ""
         segments.append(Segment(x, round(end - x, 1), style, hover or text, label))
         at += value
-    return tuple(segments), at
+    return tuple(segments)
 
 
 def parts_of(

@@ -57,7 +57,7 @@ def common_domain(curves: Sequence[Sequence[Interval]]) -> tuple[float, float]:
 
 
 def gain_curve(
-    id: str, title: str, axis_label: str, steps: Sequence[tuple[float, Interval]],
+    id: str, title: str, axis_label: str, *, steps: Sequence[tuple[float, Interval]],
     domain: tuple[float, float], knee: float | None,
 ) -> CurveChart:  # fmt: skip
     """A curve from no change (factor 1, gain 1) through ``steps`` of (factor, gain).
@@ -98,5 +98,5 @@ def _x_ticks(x: Log, factors: Sequence[float], room: float = 30.0) -> tuple[tupl
     for f in sorted(set(factors), key=lambda f: (f not in ends, f)):
         at = x(f)
         if all(abs(at - other) >= room for other, _ in kept):
-            kept.append((at, f"{f:g}" if f == round(f, 3) else fmt.significant(f)))
+            kept.append((at, f"{f:g}" if f == round(f, 2) else fmt.significant(f, 2)))
     return tuple(sorted(kept))

@@ -77,7 +77,7 @@ class DotChart:
 
 
 def dot_chart(
-    id: str, title: str, description: str, axis_label: str, inputs: Sequence[DotInput],
+    id: str, title: str, description: str, *, axis_label: str, inputs: Sequence[DotInput],
     reference: float, tick_format: str,
 ) -> DotChart:  # fmt: skip
     """Rows in the given order; a heading wherever the group changes.

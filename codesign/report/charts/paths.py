@@ -29,4 +29,5 @@ def marker(shape: str, x: float, y: float, radius: float) -> str:
     if shape == "triangle":
         t = 1.35 * r
         return f"M{x:.1f},{y - t:.1f}l{1.17 * t:.1f},{1.8 * t:.1f}h{-2.34 * t:.1f}Z"
-    return f"M{x - r:.1f},{y:.1f}a{r:.1f},{r:.1f} 0 1 0 {2 * r:.1f},0a{r:.1f},{r:.1f} 0 1 0 {-2 * r:.1f},0Z"
+    arc = f"a{r:.1f},{r:.1f} 0 1 0"
+    return f"M{x - r:.1f},{y:.1f}{arc} {2 * r:.1f},0{arc} {-2 * r:.1f},0Z"

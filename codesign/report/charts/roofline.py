@@ -11,7 +11,7 @@ from codesign.recommend.schema import RooflinePoint
 from codesign.report import formatting as fmt
 from codesign.report.charts import paths
 from codesign.report.charts.palette import Style, style_of
-from codesign.report.charts.scales import Log
+from codesign.report.charts.scales import Log, pixel
 
 _WIDTH = 720.0
 _HEIGHT = 400.0
@@ -41,6 +41,8 @@ class Dot:
     x: float
     y: float
     number: str
+    number_x: float
+    number_y: float
     style: Style
     title: str
 
@@ -155,4 +157,7 @@ def _dot(point: RooflinePoint, index: int, x: Log, y: Log) -> Dot:
         f"{fmt.share(point.time_share)} of the step"
     )
     number = str(index + 1) if index < _NUMBERED else ""
-    return Dot(paths.marker(style.marker, at_x, at_y, radius), at_x, at_y, number, style, title)
+    path = paths.marker(style.marker, at_x, at_y, radius)
+    beside = 0.8 * radius + 5
+    return Dot(path, at_x, at_y, number, pixel(at_x + beside), pixel(at_y - 0.8 * radius), style,
+               title)  # fmt: skip

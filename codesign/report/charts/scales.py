@@ -51,13 +51,11 @@ class Log:
         """Powers of ten inside the domain; 1-2-5 steps where those are too few."""
         low, high = sorted((self.lo, self.hi))
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-        tens = [
-            10.0**d for d in decades if low <= 10.0**d * (1 + 1e-9) and 10.0**d <= high * 1.0001
-        ]
+        tens = [10.0**d for d in decades if low * (1 - 1e-9) <= 10.0**d <= high * (1 + 1e-9)]
         if len(tens) >= 3:
             return tens
         fine = [m * 10.0**d for d in decades for m in (1, 2, 5)]
-        return [v for v in fine if low <= v * (1 + 1e-9) and v <= high * (1 + 1e-9)]
+        return [v for v in fine if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
 
 
 def pixel(value: float) -> float:

@@ -25,7 +25,7 @@ def pairs_table(recs: Recommendations) -> Table | None:
          Cell(fmt.gain(p.gain), p.gain.value, tag="strong"),
          Cell(fmt.factor(p.product_of_singles), p.product_of_singles),
          Cell(fmt.bracketed(p.interaction), p.interaction.value), Cell(reading(p.interaction)),
-         *costs.cells(p.cost, p.gain_per_cost, recs.ranking_cost, notes)]
+         *costs.cells(p.cost, p.gain_per_cost, notes)]
         for p in recs.pairs
     ]  # fmt: skip
     return make_table("pairs-table", "Two levers together", columns, rows, notes)

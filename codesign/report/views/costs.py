@@ -11,17 +11,16 @@ NO_COST = "No cost is known for this change, so it is ranked by its gain."
 
 def columns(ranking_cost: str) -> list[Column]:
     """Area, power, money and gain per cost."""
+    per = f"Gain, % per {fmt.cost_unit(ranking_cost)}"
     return [
         Column("Area", True, "silicon per GPU, mm²"),
         Column("Power", True, "watts per GPU at full rate"),
         Column("Money", True, "cost of components per GPU"),
-        Column("Gain per cost", True, f"portfolio gain in per cent for each {fmt.cost_unit(ranking_cost)}"),
+        Column(per, True, "portfolio gain per unit of cost"),
     ]  # fmt: skip
 
 
-def cells(
-    cost: Cost | None, gain_per_cost: float | None, ranking_cost: str, notes: Footnotes
-) -> list[Cell]:
+def cells(cost: Cost | None, gain_per_cost: float | None, notes: Footnotes) -> list[Cell]:
     """The cells of ``columns``."""
     if cost is None:
         dash = Cell(fmt.DASH, None, (notes.mark(NO_COST),))
@@ -29,7 +28,7 @@ def cells(
     return [
         *(_item(i, kind, notes) for i, kind in
           ((cost.area, "area"), (cost.power, "power"), (cost.money, "money"))),
-        Cell(fmt.per_cost(gain_per_cost, ranking_cost), gain_per_cost),
+        Cell(fmt.number(gain_per_cost), gain_per_cost),
     ]  # fmt: skip
 
 
@@ -48,7 +47,8 @@ def in_words(cost: Cost | None, gain_per_cost: float | None, ranking_cost: str) 
     known = [i for i in (cost.area, cost.power, cost.money) if i.value is not None]
     if not known:
         return "no source gives its cost"
-    text = "it costs " + ", ".join(fmt.cost_item(i) for i in known) + " per GPU"
+    charged = [fmt.cost_item(i) for i in known if i.value]
+    text = f"it costs {', '.join(charged)} per GPU" if charged else "it adds no cost"
     if gain_per_cost is not None:
         text += f" ({fmt.per_cost(gain_per_cost, ranking_cost)})"
     return text

@@ -90,7 +90,8 @@ def _curve(lever: LeverResult, anchor: str, domain: tuple[float, float]) -> Curv
         return None
     steps = [(p.factor, p.gain) for p in lever.points]
     axis = f"{lever.title}, times {lever.baseline}" if lever.baseline else lever.title
-    return gain_curve(f"{anchor}-curve", lever.title, axis, steps, domain, lever.saturates_at)
+    return gain_curve(f"{anchor}-curve", lever.title, axis, steps=steps, domain=domain,
+                      knee=lever.saturates_at)  # fmt: skip
 
 
 def _steps(recs: Recommendations, lever: LeverResult, anchor: str) -> Table | None:
@@ -102,7 +103,7 @@ def _steps(recs: Recommendations, lever: LeverResult, anchor: str) -> Table | No
     rows = [
         [Cell(p.label, p.factor), Cell(fmt.factor(p.factor), p.factor),
          Cell(fmt.gain(p.gain), p.gain.value, tag="strong"),
-         *costs.cells(p.cost, p.gain_per_cost, recs.ranking_cost, notes)]
+         *costs.cells(p.cost, p.gain_per_cost, notes)]
         for p in lever.points
     ]  # fmt: skip
     caption = f"{lever.title}: gain and cost at each step"

@@ -58,13 +58,12 @@ def how_sure(recs: Recommendations) -> str:
             else "Its lead is narrow"
         )  # fmt: skip
         parts.append(
-            f"{firmness}: best by {first.ranked_by} in {fmt.share(first.p_best)} of "
+            f"{firmness}: best by {_measure(first)} in {fmt.share(first.p_best)} of "
             f"{fmt.count(recs.provenance.draws)} joint draws of what the model does not know."
         )
     if first.evidence:
-        parts.append(
-            f"The time it saves rests on kernel times that are {fmt.shares(first.evidence)}."
-        )
+        evidence = fmt.shares(first.evidence)
+        parts.append(f"The time it saves rests on kernel times that are {evidence}.")
     if first.status != "identified":
         parts.append(sentence(f"{STATUS_WORDS[first.status].label.lower()}: {first.reason}"))
     rest = [r for r in recs.recommendations[1:] if worthwhile(r)][:2]
@@ -74,13 +73,17 @@ def how_sure(recs: Recommendations) -> str:
     return " ".join(parts)
 
 
+def _measure(rec: Recommendation) -> str:
+    """What ranks, without the remark why."""
+    return rec.ranked_by.partition(":")[0].partition(",")[0].partition(" (")[0].strip()
+
+
 def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
     """Every recommendation, hardware and software alike."""
     notes = Footnotes()
     columns = [
         Column("Rank", True),
         Column("Recommendation", wide=True),
-        Column("Step"),
         Column("Portfolio gain", True, "speedup with its 90 % interval"),
         *costs.columns(recs.ranking_cost),
         Column("P(best)", True, "share of the joint draws in which it ranks first"),
@@ -88,25 +91,24 @@ def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
         Column("Evidence", hint="what the time saved rests on"),
         Column("Status"),
     ]
-    rows = [_ranked_row(r, recs, hrefs, notes) for r in recs.recommendations]
+    rows = [_ranked_row(r, hrefs, notes) for r in recs.recommendations]
     caption = f"Ranked recommendations against {recs.baseline_title or recs.baseline}"
     return make_table("ranking-table", caption, columns, rows, notes, row_header=1)
 
 
-def _ranked_row(
-    rec: Recommendation, recs: Recommendations, hrefs: dict[str, str], notes: Footnotes
-) -> list[Cell]:
+def _ranked_row(rec: Recommendation, hrefs: dict[str, str], notes: Footnotes) -> list[Cell]:
     kind = "" if rec.kind == "hardware" else " (software)"
     status = STATUS_WORDS[rec.status]
     by = () if rec.cost is None or rec.gain_per_cost is not None else (notes.mark(
         f"Ranked by {rec.ranked_by}"),)  # fmt: skip
     return [
         Cell(str(rec.rank), rec.rank, by),
-        Cell(rec.headline + kind, rec.headline.lower(), href=hrefs.get(rec.lever, "")),
-        Cell(rec.label, rec.factor),
+        Cell(
+            rec.headline + kind, rec.headline.lower(), href=hrefs.get(rec.lever, ""), sub=rec.label
+        ),
         Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
-        *costs.cells(rec.cost, rec.gain_per_cost, recs.ranking_cost, notes),
-        Cell(fmt.probability(rec.p_best), rec.p_best),
+        *costs.cells(rec.cost, rec.gain_per_cost, notes),
+        Cell(fmt.optional_share(rec.p_best), rec.p_best),
         Cell(carriers(rec.carried_by) or "nothing is saved"),
         Cell(fmt.shares(rec.evidence) or fmt.DASH, bar=tuple(fmt.ordered_parts(rec.evidence))),
         Cell(status.label, tag=f"status-{status.tag}"),
@@ -131,12 +133,12 @@ def figures(recs: Recommendations) -> list[Figure]:
                              f"{first.headline}, {first.label}; 90 % interval"))  # fmt: skip
         if first.p_best is not None:
             result.append(Figure(fmt.share(first.p_best), "probability that it is the best",
-                                 f"by {first.ranked_by}, from the joint draws"))  # fmt: skip
+                                 f"by {_measure(first)}, from the joint draws"))  # fmt: skip
     rows = recs.backtest.workloads
     if rows:
         hits = sum(r.covered for r in rows)
         result.append(Figure(f"{hits} of {len(rows)}", "workload backtests inside their interval",
-                             "on GPUs that the model had not seen; 90 % would be 9 of 10"))  # fmt: skip
+                             "on GPUs that the model had not seen"))  # fmt: skip
     covered = sum(w.weight * sum(w.evidence.get(k, 0.0) for k in ("measured", "interpolated"))
                   for w in recs.workloads)  # fmt: skip
     weight = sum(w.weight for w in recs.workloads)

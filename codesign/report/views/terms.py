@@ -21,26 +21,106 @@ STATUS_WORDS = {
 }
 
 GLOSSARY = (
-    ("90 % interval", "The range that holds the true value in nine cases of ten if the model's own account of its uncertainty is right. Written in brackets: x1.23 [1.18, 1.29]. The backtest shows how often it was right."),
-    ("backtest", "A projection made without any data of the target GPU, scored against what the target measured."),
-    ("baseline", "The system that all gains are against."),
-    ("binding resource", "What an op waits for: tensor throughput, HBM bandwidth, L2, kernel launch, NVLink or the network."),
-    ("bias", "Mean signed error: below zero, the projections were too fast."),
-    ("coverage", "Share of measured values that fell inside their 90 % interval; 90 % is right, less means overconfidence."),
-    ("elasticity", "By how many per cent the time changes if the lever changes by one per cent. -1 means that the lever binds everything, 0 that it binds nothing."),
-    ("evidence", "Where a value comes from. Measured: this shape was run. Interpolated: between measured shapes. Extrapolated: beyond them. Modelled: from the fitted model alone. Assumed: a stated value that nothing here measured."),
-    ("exposed communication", "Collective time during which the GPU computes nothing."),
-    ("gain", "Speedup: time on the baseline divided by time on the changed hardware. x1.00 is no change."),
-    ("interaction", "Gain of two levers together divided by the product of their single gains. Above 1 they help each other, below 1 they compete for the same time."),
-    ("lever", "One hardware quantity that an architect can change."),
-    ("median APE, MAPE", "Median and mean of the absolute error in per cent of the measured time."),
-    ("MFU", "Model FLOPs utilization: FLOPs the model needs per second, divided by the dense peak."),
-    ("not identifiable", "The measured GPUs do not differ in a way that separates this lever from others, so the data cannot say what it does."),
-    ("op class", "Kind of op: gemm, grouped_gemm (MoE), attention, collective and so on."),
-    ("P(best)", "Share of the joint draws in which this recommendation ranks first."),
-    ("portfolio gain", "1 / sum(weight / gain) over the workloads; weights are shares of fleet GPU-hours."),
-    ("saturation", "The step past which more of the lever adds less than a stated threshold."),
-    ("speed of light", "The step time if every op ran at the datasheet peak of its binding resource. The gap is measured time divided by it."),
-    ("spec-only, transfer", "Two tiers of projection. Spec-only uses nothing but the target's specification. Transfer also uses this op's measured time on the source GPU."),
-    ("status", "Identified by data: measurements of several GPUs fix the effect. Assumed physics: the effect follows a stated physical assumption."),
-)  # fmt: skip
+    (
+        "90 % interval",
+        "The range that holds the true value in nine cases of ten if the model's own account "
+        "of its uncertainty is right. Written in brackets: x1.23 [1.18, 1.29]. The backtest "
+        "shows how often it was right.",
+    ),
+    (
+        "backtest",
+        "A projection made without any data of the target GPU, scored against what the target"
+        " measured.",
+    ),
+    (
+        "baseline",
+        "The system that all gains are against.",
+    ),
+    (
+        "binding resource",
+        "What an op waits for: tensor throughput, HBM bandwidth, L2, kernel launch, NVLink or"
+        " the network.",
+    ),
+    (
+        "bias",
+        "Mean signed error: below zero, the projections were too fast.",
+    ),
+    (
+        "coverage",
+        "Share of measured values that fell inside their 90 % interval; 90 % is right, less "
+        "means overconfidence.",
+    ),
+    (
+        "elasticity",
+        "By how many per cent the time changes if the lever changes by one per cent. -1 means"
+        " that the lever binds everything, 0 that it binds nothing.",
+    ),
+    (
+        "evidence",
+        "Where a value comes from. Measured: this shape was run. Interpolated: between "
+        "measured shapes. Extrapolated: beyond them. Modelled: from the fitted model alone. "
+        "Assumed: a stated value that nothing here measured.",
+    ),
+    (
+        "exposed communication",
+        "Collective time during which the GPU computes nothing.",
+    ),
+    (
+        "gain",
+        "Speedup: time on the baseline divided by time on the changed hardware. x1.00 is no "
+        "change.",
+    ),
+    (
+        "interaction",
+        "Gain of two levers together divided by the product of their single gains. Above 1 "
+        "they help each other, below 1 they compete for the same time.",
+    ),
+    (
+        "lever",
+        "One hardware quantity that an architect can change.",
+    ),
+    (
+        "median APE, MAPE",
+        "Median and mean of the absolute error in per cent of the measured time.",
+    ),
+    (
+        "MFU",
+        "Model FLOPs utilization: FLOPs the model needs per second, divided by the dense peak.",
+    ),
+    (
+        "not identifiable",
+        "The measured GPUs do not differ in a way that separates this lever from others, so "
+        "the data cannot say what it does.",
+    ),
+    (
+        "op class",
+        "Kind of op: gemm, grouped_gemm (MoE), attention, collective and so on.",
+    ),
+    (
+        "P(best)",
+        "Share of the joint draws in which this recommendation ranks first.",
+    ),
+    (
+        "portfolio gain",
+        "1 / sum(weight / gain) over the workloads; weights are shares of fleet GPU-hours.",
+    ),
+    (
+        "saturation",
+        "The step past which more of the lever adds less than a stated threshold.",
+    ),
+    (
+        "speed of light",
+        "The step time if every op ran at the datasheet peak of its binding resource. The gap"
+        " is measured time divided by it.",
+    ),
+    (
+        "spec-only, transfer",
+        "Two tiers of projection. Spec-only uses nothing but the target's specification. "
+        "Transfer also uses this op's measured time on the source GPU.",
+    ),
+    (
+        "status",
+        "Identified by data: measurements of several GPUs fix the effect. Assumed physics: "
+        "the effect follows a stated physical assumption.",
+    ),
+)

@@ -88,6 +88,7 @@ def _view(w: WorkloadResult, anchor: str) -> WorkloadView:
                      parts_of(w.evidence, fmt.EVIDENCE_ORDER)),
             BarInput("By binding resource", "what the time waits for", parts_of(w.binding)),
         ],
+        separate=True,
     )  # fmt: skip
     chart = roofline(f"{anchor}-roofline", f"Roofline of {w.title or w.name}", w.roofline,
                      w.peak_flops_per_s, w.hbm_bandwidth_bytes_per_s)  # fmt: skip

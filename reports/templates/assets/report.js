@@ -24,11 +24,13 @@
   }
   document.querySelectorAll("table[data-sortable]").forEach(function (table) {
     table.querySelectorAll("thead th").forEach(function (header, column) {
+      // The text stays outside the button: a heading repeated on a printed page shows only text.
       var button = document.createElement("button");
       button.type = "button";
-      while (header.firstChild) { button.appendChild(header.firstChild); }
+      button.setAttribute("aria-label", "Sort by " + header.textContent);
       header.appendChild(button);
-      button.addEventListener("click", function () { sortBy(table, header, column); });
+      header.classList.add("sortable");
+      header.addEventListener("click", function () { sortBy(table, header, column); });
     });
   });
 })();

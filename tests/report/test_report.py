@@ -1,0 +1,175 @@
+"""The page and the Markdown as their readers meet them."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from codesign._common.errors import UsageError
+from codesign.recommend.schema import Recommendations
+from codesign.report import render, render_html, render_markdown
+from tests.report.factory import empty, recommendations
+from tests.report.reading import Page, normal, read_html, read_markdown_tables
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return render_html(recommendations())
+
+
+@pytest.fixture(scope="module")
+def page(html: str) -> Page:
+    return read_html(html)
+
+
+@pytest.fixture(scope="module")
+def markdown() -> str:
+    return render_markdown(recommendations())
+
+
+def test_the_page_is_well_formed(page: Page) -> None:
+    assert page.problems == []
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.references) <= set(page.ids)
+
+
+def test_the_page_loads_nothing_from_outside(html: str, page: Page) -> None:
+    assert page.targets == []
+    assert "url(http" not in html
+    assert "@import" not in html
+    assert "default-src 'none'" in html
+    # xmlns is not needed inline; no address of any kind is in the page.
+    assert not re.findall(r"https?://", html)
+
+
+def test_only_the_shipped_script_may_run(html: str) -> None:
+    import base64
+    import hashlib
+
+    (script,) = re.findall(r"<script>(.*?)</script>", html, flags=re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = re.search(r"script-src (.*?); base-uri", html)
+    assert policy is not None
+    assert read_html(f"<p>{policy.group(1)}</p>").text == f"'sha256-{digest}'"
+
+
+def test_landmarks_headings_and_labels(html: str, page: Page) -> None:
+    assert '<html lang="en">' in html
+    assert {"header", "nav", "main", "footer"} <= set(page.tags)
+    assert page.tags.count("main") == page.tags.count("h1") == 1
+    levels = [level for level, _ in page.headings]
+    assert all(b - a <= 1 for a, b in pairwise(levels))
+    assert html.count('role="img"') == len(re.findall(r'<svg class="chart', html))
+    assert 'class="skip" href="#main"' in html
+
+
+def test_it_opens_with_the_answer(page: Page, markdown: str) -> None:
+    top = "Invest first in SM clock, +50 %: 2.74e+03 MHz: the portfolio runs x1.19 [1.16, 1.22]"
+    assert page.headings[1] == (2, "The answer")
+    assert top in page.text
+    assert top in normal(markdown.partition("## Do not invest")[0].replace("\\", ""))
+
+
+def test_every_section_is_there_in_order(page: Page, markdown: str) -> None:
+    wanted = ["The answer", "Do not invest", "Levers, one by one", "Workloads, one by one",
+              "How far to trust this: the backtest", "Pairs", "Assumptions", "Provenance",
+              "Words"]  # fmt: skip
+    assert [text for level, text in page.headings if level == 2] == wanted
+    assert re.findall(r"^## (.*)$", markdown, flags=re.MULTILINE) == wanted
+
+
+def test_html_and_markdown_have_the_same_tables_cell_by_cell(page: Page, markdown: str) -> None:
+    from_html = list(page.tables.values())
+    from_markdown = read_markdown_tables(markdown)
+    assert len(from_html) == len(from_markdown) > 40
+    for left, right in zip(from_html, from_markdown, strict=True):
+        assert left == right
+
+
+def test_gains_of_the_file_are_printed_as_they_are(page: Page, markdown: str) -> None:
+    recs = recommendations()
+    for lever in recs.levers:
+        for point in lever.points:
+            g = point.gain
+            text = "exactly" if g.lo == g.hi == 1 else f"x{g.value:.2f} [{g.lo:.2f}, {g.hi:.2f}]"
+            assert text in page.text
+            assert text in markdown.replace("\\", "")
+
+
+def test_misses_are_in_the_open(page: Page) -> None:
+    assert (
+        "deepseek-v3-pretrain-fp8, h100-sxm to gb200: measured x2.61, projected x2.05" in page.text
+    )
+    hits = sum(r.covered for r in recommendations().backtest.workloads)
+    assert f"{hits} of 7 measured gains" in page.text
+
+
+def test_levers_without_effect_say_why(page: Page) -> None:
+    rows = {row[0]: row for row in page.tables["not-worth-table"]}
+    assert rows["FP4 tensor throughput"][1] == "No effect"
+    assert rows["FP4 tensor throughput"][3] == "x1.00 exactly"
+    assert "multiplies in FP4" in rows["FP4 tensor throughput"][4]
+    assert rows["L2 capacity"][1] == "Cannot say: not identifiable"
+    assert "HBM bandwidth" not in rows
+
+
+def test_a_missing_cost_is_a_dash_with_a_footnote(html: str, page: Page) -> None:
+    row = next(r for r in page.tables["ranking-table"] if r[1].startswith("SM clock"))
+    assert row[5].startswith("– (")
+    assert "No sourced value for money: no public figure found" in page.text
+
+
+@pytest.mark.parametrize("make", [recommendations, empty])
+def test_output_is_the_same_for_the_same_input(make, tmp_path: Path) -> None:
+    for name in ("a.html", "a.md", "a.json"):
+        render(make(), tmp_path / name)
+        first = (tmp_path / name).read_bytes()
+        render(make(), tmp_path / name)
+        assert (tmp_path / name).read_bytes() == first
+
+
+def test_a_file_with_nothing_in_it_still_renders() -> None:
+    page = read_html(render_html(empty()))
+    assert page.problems == []
+    assert "No recommendation" in page.text
+    assert "No backtest was supplied" in page.text
+    assert "No pairs were studied" in render_markdown(empty())
+
+
+def test_json_reads_back_as_the_same_file(tmp_path: Path) -> None:
+    render(recommendations(), tmp_path / "recs.json")
+    raw = (tmp_path / "recs.json").read_bytes()
+    assert msgspec.json.decode(raw, type=Recommendations) == recommendations()
+
+
+@pytest.mark.parametrize("name", ["report.docx", "report", "report.HTML.bak"])
+def test_an_unknown_format_is_refused_with_the_list(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"\.html, \.htm, \.md, \.markdown, \.json"):
+        render(recommendations(), tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_extensions_are_read_in_any_case(tmp_path: Path) -> None:
+    render(empty(), tmp_path / "R.HTML")
+    assert (tmp_path / "R.HTML").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_large_portfolio_stays_small() -> None:
+    recs = recommendations()
+    loads = tuple(
+        msgspec.structs.replace(w, name=f"{w.name}-{i}", roofline=w.roofline * 30)
+        for i in range(3) for w in recs.workloads
+    )  # fmt: skip
+    by = {w.name: recs.levers[0].points[0].gain for w in loads}
+    levers = tuple(
+        msgspec.structs.replace(
+            x, points=tuple(msgspec.structs.replace(p, by_workload=by) for p in x.points * 2)
+        )
+        for x in recs.levers
+    )
+    text = render_html(msgspec.structs.replace(recs, workloads=loads, levers=levers))
+    assert len(text.encode()) < 3_000_000

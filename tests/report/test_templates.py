@@ -1,0 +1,66 @@
+"""Own templates: blocks are overridden, mistakes are one clear line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codesign._common.errors import UsageError
+from codesign.report import render, render_html, render_markdown
+from tests.report.factory import empty, recommendations
+from tests.report.reading import read_html
+
+
+def test_a_block_is_replaced_and_the_rest_stays(tmp_path: Path) -> None:
+    (tmp_path / "report.html.j2").write_text(
+        '{% extends "shipped/report.html.j2" %}'
+        "{% block footer %}<footer>Acme silicon, {{ report.title }}</footer>{% endblock %}"
+    )
+    page = read_html(render_html(recommendations(title="R&D <1>"), tmp_path))
+    assert page.problems == []
+    assert "Acme silicon, R&D <1>" in page.text
+    assert "Made by codesign" not in page.text
+    assert "The answer" in page.text
+
+
+def test_a_section_and_a_style_are_replaced_by_name(tmp_path: Path) -> None:
+    (tmp_path / "sections").mkdir()
+    (tmp_path / "sections" / "glossary.html.j2").write_text("<section>our words</section>")
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "report.css").write_text("body { color: teal }")
+    text = render_html(recommendations(), tmp_path)
+    assert "our words" in text
+    assert "color: teal" in text
+    assert "prefers-color-scheme" not in text
+
+
+def test_markdown_blocks_are_overridden_alike(tmp_path: Path) -> None:
+    (tmp_path / "report.md.j2").write_text(
+        '{% extends "shipped/report.md.j2" %}{% block glossary %}## Ours{% endblock %}'
+    )
+    text = render_markdown(recommendations(), tmp_path)
+    assert "## Ours" in text
+    assert "## Words" not in text
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("<p>\n{{ report.nothing }}", "nothing"),
+        ("<p>\n{% if %}", "report.html.j2:2"),
+        ('{% extends "gone.html.j2" %}', "gone.html.j2"),
+    ],
+)
+def test_a_broken_template_is_one_clear_line(source: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "report.html.j2").write_text(source)
+    with pytest.raises(UsageError) as caught:
+        render(empty(), tmp_path / "out.html", template_dir=tmp_path)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        render_html(empty(), tmp_path / "none")
