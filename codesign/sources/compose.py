@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from codesign.sources.perfdb import PerfDB
     from codesign.workload.recipe import Recipe
 
+_WORTH_A_WARNING = 0.05
+"""Extrapolated share of the busy time from which a reader should be told."""
 _NOT_MEASURED = "composed from kernels one at a time: the gaps between them were never seen"
 
 
@@ -64,7 +66,7 @@ def compose(
         idle_s=bubble_s,
         bubble_s=bubble_s,
         assumptions={**assumptions(recipe), **measured.assumptions},
-        notes=(f"recipe sha256 {recipe.sha256()}", *recipe.notes, *measured.notes),
+        notes=(f"recipe sha256 {recipe.sha256()}", _shares(ops), *recipe.notes, *measured.notes),
     )
     return Characterization(header, ops)
 
@@ -84,10 +86,25 @@ def _with_exposure(ops: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
     return ops.assign(overlap_window_s=window, exposed_s=time_s - hidden_s)
 
 
+def _evidence(ops: pd.DataFrame) -> dict[str, float]:
+    """Share of the busy time by evidence, largest first."""
+    exposed_s = ops.groupby("evidence")["exposed_s"].sum().astype(float)
+    shares = exposed_s / max(float(exposed_s.sum()), 1e-30)
+    ranked = sorted(shares.items(), key=lambda item: (-item[1], str(item[0])))
+    return {str(kind): float(share) for kind, share in ranked}
+
+
+def _shares(ops: pd.DataFrame) -> str:
+    parts = (f"{share:.1%} {kind}" for kind, share in _evidence(ops).items())
+    return f"busy time by evidence: {', '.join(parts)}"
+
+
 def _quality(ops: pd.DataFrame) -> Quality:
     time_s = ops["time_s"].to_numpy(dtype=float)
     known = ops[["flops", "bytes", "wire_bytes"]].notna().any(axis=1).to_numpy(dtype=bool)
     total_s = max(float(time_s.sum()), 1e-30)
+    weak = _evidence(ops).get("extrapolated", 0.0)
+    warning = f"{weak:.0%} of the busy time is extrapolated beyond the measured shapes"
     return Quality(
         known_work_share=float(time_s[known].sum()) / total_s,
         shape_coverage=1.0,
@@ -98,4 +115,5 @@ def _quality(ops: pd.DataFrame) -> Quality:
             "launch": Reliability(False, (_NOT_MEASURED,)),
             "exposed": Reliability(False, ("overlap is the recipe's assumption",)),
         },
+        warnings=(warning,) if weak >= _WORTH_A_WARNING else (),
     )

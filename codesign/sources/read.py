@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,12 @@ from codesign._common.errors import DataError, UsageError
 if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
 
-_SUPPORTED = "a characterization (.parquet) or a PyTorch/Kineto trace (.json, .json.gz)"
+_SUPPORTED = (
+    "a characterization (.parquet), a PyTorch/Kineto trace (.json, .json.gz) "
+    "or the log of an nccl-tests run"
+)
+_NCCL_TESTS_MARKS = (b"nThread", b"nccl-tests", b"busbw")
+_HEAD_BYTES = 8192
 
 
 def read(
@@ -36,6 +42,10 @@ def read(
         from codesign.workload.characterization import Characterization
 
         return Characterization.load(paths[0])
+    if len(paths) == 1 and kinds[paths[0]] == "nccl-tests":
+        from codesign.sources.nccl_tests import read_nccl_tests
+
+        return read_nccl_tests(paths[0], system=system)
     for p, kind in kinds.items():
         if kind != "json":
             raise UsageError(f"{p}: several files are read as traces of one job; this is not one")
@@ -49,16 +59,18 @@ def read(
 def _kind(path: Path) -> str:
     try:
         with path.open("rb") as stream:
-            head = stream.read(64)
+            head = stream.read(_HEAD_BYTES)
         if head[:4] == b"PAR1":
             return "parquet"
         if head[:2] == b"\x1f\x8b":
             with gzip.open(path) as stream:
-                head = stream.read(64)
+                head = stream.read(_HEAD_BYTES)
     except EOFError:
         head = b"{"  # cut inside the first block: the trace reader says how far it got
-    except (OSError, gzip.BadGzipFile) as error:
+    except (OSError, zlib.error) as error:
         raise DataError(f"{path}: cannot read: {error}") from error
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return "json"
+    if any(mark in head for mark in _NCCL_TESTS_MARKS):
+        return "nccl-tests"
     raise DataError(f"{path}: not a file that codesign reads; expected {_SUPPORTED}")
