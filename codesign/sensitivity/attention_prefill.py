@@ -45,15 +45,17 @@ REFERENCE_CLOCK_HZ = 1.8e9
 
 _PARAMETERS = (
     Parameter("launches", 1.0, 0.1, 10.0, "smallest-kernel times that the op costs",
-              prior_sd=0.7),
-    Parameter("overhead_s", 6e-6, 1e-7, 5e-5, "fixed on-chip time at 1.8 GHz"),
+              prior_sd=0.3),
+    Parameter("gap_s", 8e-6, 1e-7, 5e-5, "fixed time of the several kernels that no lever moves"),
     Parameter("tile_s", 3e-7, 1e-9, 3e-6, "latency of one key tile of the longest block"),
     Parameter("block_clocks", 1500.0, 10.0, 3e4, "SM clocks to start and end a query block"),
     Parameter("tensor_efficiency", 0.75, 0.15, 1.0, "share of the dense peak, head size 128"),
     Parameter("dim_slope", 0.0, -1.0, 1.0, "change of efficiency per log2 of head size",
               log=False, prior_sd=0.5),
-    Parameter("exp_efficiency", 0.8, 0.1, 4.0, "share of the special-function rate"),
-    Parameter("overlap_p", 2.0, 1.0, 8.0, "p of the norm over tensor and exponentials"),
+    Parameter("exp_efficiency", 0.75, 0.1, 4.0, "share of the special-function rate",
+              prior_sd=0.25),
+    Parameter("overlap_p", 2.0, 1.0, 8.0, "p of the norm over tensor and exponentials",
+              prior_sd=0.3),
     Parameter("wave_share", 0.3, 0.001, 1.0, "share of whole-wave scheduling"),
     Parameter("query_passes", 2.0, 0.3, 10.0, "passes over queries and output in HBM",
               prior_sd=0.7),
@@ -117,7 +119,7 @@ class PrefillAttentionModel(OpModel):
 
     def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
         """Seconds on ``launch``, ``tensor``, ``sfu``, ``sm`` (block overhead) and ``hbm``."""
-        launches, overhead_s, tile_s, block_clocks, efficiency, slope, exp_rate = theta[:7]
+        launches, gap_s, tile_s, block_clocks, efficiency, slope, exp_rate = theta[:7]
         wave_share, query_passes, key_passes, l2_share, sync_share = theta[8:13]
         clock = hw.boost_clock_hz
         dims = features["dims"]
@@ -132,7 +134,8 @@ class PrefillAttentionModel(OpModel):
         waves = features["blocks"] / hw.sm_count
         return {
             "launch": launches * hw.launch_latency_s
-            + (overhead_s + tile_s * features["tiles_in_row"]) * REFERENCE_CLOCK_HZ / clock,
+            + gap_s
+            + tile_s * features["tiles_in_row"] * REFERENCE_CLOCK_HZ / clock,
             "tensor": tensor * stretch / hw.power_ratio**POWER_CLOCK_EXPONENT,
             "sfu": features["scores"] / (exp_rate * exp_per_s) * stretch,
             "sm": np.ceil(waves) * block_clocks / clock,

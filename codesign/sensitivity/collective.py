@@ -48,7 +48,7 @@ _EXCHANGES = ("dispatch", "combine")
 _PARAMETERS = (
     Parameter("launches", 1.0, 0.1, 10.0, "smallest-kernel times that the op costs"),
     Parameter("overhead_s", 3e-6, 1e-7, 2e-4, "fixed on-chip time at 1.8 GHz"),
-    Parameter("step_s", 1.5e-6, 1e-8, 2e-5, "latency of one step between ranks of a domain"),
+    Parameter("step_s", 1.5e-6, 1e-8, 2e-5, "step between ranks of a domain, at 1.8 GHz"),
     Parameter("pipeline_s", 3e-6, 1e-9, 1e-4, "latency of a chunk: the protocol switch"),
     Parameter("efficiency", 0.8, 0.2, 1.0, "share of the link rate, many ranks"),
     Parameter("pair_loss", 0.5, 0.0, 1.2, "loss of efficiency per 1 / ranks", log=False,
@@ -145,7 +145,7 @@ class CollectiveModel(OpModel):
             "launch": launches * hw.launch_latency_s
             + overhead_s * REFERENCE_CLOCK_HZ / clock
             + 0.0 * span,
-            "network latency": step_s * _steps(span)
+            "network latency": step_s * _steps(span) * REFERENCE_CLOCK_HZ / clock
             + np.sqrt(pipeline_s * sent / link)
             + scale_step_s * _steps(domains),
             "nvlink": wire,
