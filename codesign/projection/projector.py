@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from codesign._common.errors import UsageError
 from codesign._common.scores import Interval
 from codesign.projection.portfolio import interval
-from codesign.projection.step import Step, scale_step, step_of
-from codesign.projection.transfer import is_same_silicon, transfer_factor
+from codesign.projection.step import scale_step, step_of
+from codesign.projection.transfer import is_same_silicon, transfer_ratio
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,13 @@ class OpTimes(Protocol):
         """(systems, ops) or (draws, systems, ops) structural seconds per step."""
 
     def draws(self, n: int, seed: int) -> Any:
-        """Joint parameter draws."""
+        """Joint parameter draws, with their number ``n`` and ``seed``."""
+
+    def predict(
+        self, ops: pd.DataFrame, system: System, source: System | None = None,
+        in_sample: bool = False,
+    ) -> pd.DataFrame:  # fmt: skip
+        """A prediction by op with its interval; asked for on another GPU only."""
 
     def binding(self, ops: pd.DataFrame, system: System) -> NDArray[Any]:
         """(ops,) name of the resource that binds each op."""
@@ -128,25 +134,27 @@ def project(
     *,
     seed: int = 0,
     base: System | None = None,
+    scoring: bool = False,
 ) -> Projection:
     """Project ``char`` onto ``systems``: measured time x model ratio, op by op, draw by draw.
 
     ``draws`` is a number, or draws of ``model.draws``: pass the same ones to compare
     workloads jointly. On systems that levers made of the base every row scales by the
     model's ratio alone; on another GPU what the model does not explain carries over as
-    far as the training data say (`projection.transfer`).
+    far as the training data say (`projection.transfer`). With ``scoring`` a target GPU
+    that the model has seen is refused (LeakageError).
     Raises UsageError if the base system is unknown.
     """
     start = base_system(char, base)
     joint = model.draws(draws, seed) if isinstance(draws, int) and draws > 0 else draws
     step = step_of(char)
     ops = char.ops
-    point = _ratios(model, char, start, systems, None)
+    point = _ratios(model, char, start, systems, None, scoring)
     held = _unknown(model.times(ops, [start])[0])
     scaled = scale_step(step, point)
     rows = [scaled.step_time_s[None, :]]
     if joint is not None and not isinstance(joint, int) and len(systems):
-        rows.append(_drawn_steps(model, char, step, start, systems, joint))
+        rows.append(_drawn_steps(model, char, start, systems, joint=joint, scoring=scoring))
     return Projection(
         workload=char.header.workload, base=start, systems=tuple(systems),
         base_step_time_s=step.step_time_s,
@@ -158,18 +166,16 @@ def project(
 
 
 def _drawn_steps(
-    model: OpTimes, char: Characterization, step: Step, base: System,
-    systems: Sequence[System], joint: Any,
+    model: OpTimes, char: Characterization, base: System, systems: Sequence[System], *,
+    joint: Any, scoring: bool,
 ) -> Array:  # fmt: skip
     """(draws, systems) step times, a bounded number of systems at a time."""
-    parts: list[Array] = []
-    first, chunk = 0, 1
-    while first < len(systems):
-        ratio = _ratios(model, char, base, systems[first : first + chunk], joint)
+    step = step_of(char)
+    chunk = max(1, int(_CHUNK_ELEMENTS / max(joint.n * len(char.ops), 1)))
+    parts = []
+    for first in range(0, len(systems), chunk):
+        ratio = _ratios(model, char, base, systems[first : first + chunk], joint, scoring)
         parts.append(scale_step(step, ratio).step_time_s)
-        first += chunk
-        # The first system alone tells how many draws there are.
-        chunk = max(1, int(_CHUNK_ELEMENTS / max(ratio.shape[0] * len(char.ops), 1)))
     return np.concatenate(parts, axis=1)
 
 
@@ -178,17 +184,23 @@ def _unknown(base_time_s: Array) -> NDArray[np.bool_]:
 
 
 def _ratios(
-    model: OpTimes, char: Characterization, base: System, systems: Sequence[System], joint: Any
-) -> Array:
+    model: OpTimes, char: Characterization, base: System, systems: Sequence[System], joint: Any,
+    scoring: bool,
+) -> Array:  # fmt: skip
     """(..., systems, ops) time on each system / time on the base; 1 where unknown."""
     if not systems:
         return np.empty((0, len(char.ops)))
-    times = model.times(char.ops, [base, *systems], draws=joint)
+    own = [s for s in systems if is_same_silicon(base, s)]
+    times = model.times(char.ops, [base, *own], draws=joint)
     before = times[..., :1, :]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(_unknown(before), 1.0, times[..., 1:, :] / before)
     ratio = np.where(np.isfinite(ratio), ratio, 1.0)
-    for index, system in enumerate(systems):
-        if not is_same_silicon(base, system):
-            ratio[..., index, :] *= transfer_factor(model, char, base, system, joint)
-    return np.asarray(ratio)
+    if len(own) == len(systems):
+        return ratio
+    columns = iter(np.moveaxis(ratio, -2, 0))
+    return np.stack([
+        next(columns) if is_same_silicon(base, s)
+        else transfer_ratio(model, char, base, s, joint, scoring)
+        for s in systems
+    ], axis=-2)  # fmt: skip

@@ -65,6 +65,8 @@ class FakeDraws:
 
     peak: np.ndarray
     hbm: np.ndarray
+    n: int = 1
+    seed: int = 0
 
 
 class FakeModel:
@@ -74,7 +76,7 @@ class FakeModel:
 
     def draws(self, n: int, seed: int) -> FakeDraws:
         rng = np.random.default_rng(seed)
-        return FakeDraws(np.exp(rng.normal(0, 0.1, n)), np.exp(rng.normal(0, 0.1, n)))
+        return FakeDraws(np.exp(rng.normal(0, 0.1, n)), np.exp(rng.normal(0, 0.1, n)), n, seed)
 
     def times(self, ops: pd.DataFrame, systems: Any, draws: FakeDraws | None = None) -> np.ndarray:
         one = FakeDraws(np.ones(1), np.ones(1)) if draws is None else draws

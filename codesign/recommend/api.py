@@ -1,0 +1,63 @@
+"""`codesign.recommend`: a portfolio by name and a model, all else found or made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from codesign.recommend.build import Inputs
+from codesign.recommend.build import recommend as build
+from codesign.recommend.portfolio import Portfolio, load_portfolio
+
+if TYPE_CHECKING:
+    from codesign.recommend.schema import Backtest, Recommendations
+    from codesign.workload.characterization import Characterization
+
+
+def recommend(
+    portfolio: Portfolio | str | Path,
+    model: Any,
+    *,
+    characterizations: Mapping[str, Characterization] | str | Path | None = None,
+    backtest: Backtest | str | Path | None = None,
+    system: str | None = None,
+    costs: str | Path | None = None,
+) -> Recommendations:
+    """Rank hardware levers over a portfolio.
+
+    ``portfolio``: a shipped name, a file, or a `Portfolio`. ``model``: a fitted model or
+    the path of one. ``characterizations``: by workload name, or the folder that holds
+    them; what is missing is composed from measured kernels. ``system`` replaces the
+    portfolio's baseline. Raises UsageError and DataError, each naming what is wrong.
+    """
+    from codesign.hardware import load_system
+    from codesign.hardware.costs import load_costs
+    from codesign.recommend.characterizations import load_characterizations
+    from codesign.recommend.jsonfile import load_backtest
+
+    plan = portfolio if isinstance(portfolio, Portfolio) else load_portfolio(portfolio)
+    if system is not None:
+        plan = msgspec.structs.replace(plan, baseline=system)
+    base = load_system(plan.baseline)
+    model_path = str(model) if isinstance(model, str | Path) else ""
+    if model_path:
+        from codesign.sensitivity import load_model
+
+        model = load_model(model_path)
+    files: tuple[Path, ...] = ()
+    if isinstance(characterizations, Mapping):
+        chars = dict(characterizations)
+    else:
+        chars, files = load_characterizations(plan, base, characterizations)
+    if isinstance(backtest, str | Path):
+        files = (*files, Path(backtest))
+        backtest = load_backtest(backtest)
+    if costs is not None:
+        files = (*files, Path(costs))
+    return build(
+        plan, chars, model, backtest, base=base, costs=load_costs(costs),
+        inputs=Inputs(model_path, files),
+    )  # fmt: skip

@@ -1,0 +1,208 @@
+"""The whole run: portfolio, characterizations and model to the recommendations file."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from codesign._common.errors import UsageError
+from codesign._common.files import sha256
+from codesign.hardware import load_system
+from codesign.hardware.costs import cost_of, load_costs
+from codesign.recommend.assumptions import assumptions
+from codesign.recommend.levers import LeverPlan, lever_result, plan_levers
+from codesign.recommend.pairs import pair_results, pair_systems
+from codesign.recommend.portfolio import COST_UNITS, Portfolio
+from codesign.recommend.rank import ordered, p_best, pick, ranking_rule, recommendation
+from codesign.recommend.schema import (
+    Backtest,
+    Cost,
+    CostItem,
+    LeverResult,
+    Provenance,
+    Recommendation,
+    Recommendations,
+    WorkloadResult,
+)
+from codesign.recommend.study import Evaluation, Study
+from codesign.recommend.workloads import workload_result
+from codesign.recommend.would_change import sentences
+
+if TYPE_CHECKING:
+    from codesign.hardware.costs import Costs
+    from codesign.hardware.model import System
+    from codesign.workload.characterization import Characterization
+
+_SOFTWARE = ("numpy", "pandas", "scipy", "statsmodels", "aiconfigurator-core")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Files that a run was made from, for its provenance."""
+
+    model: str = ""
+    files: tuple[Path, ...] = ()
+
+
+def recommend(
+    portfolio: Portfolio,
+    chars: Mapping[str, Characterization],
+    model: Any,
+    backtest: Backtest | None = None,
+    *,
+    costs: Costs | None = None,
+    base: System | None = None,
+    inputs: Inputs | None = None,
+) -> Recommendations:
+    """Study every lever over the portfolio and rank them. The same input, the same result.
+
+    ``chars`` hold a characterization by workload name, all on the portfolio's
+    baseline. ``model`` is a `sensitivity.SensitivityModel`. ``costs`` default to those
+    shipped. Raises UsageError for a missing characterization, one of another system,
+    an unknown lever or baseline.
+    """
+    start = base or load_system(portfolio.baseline)
+    _check(portfolio, chars, start)
+    prices = costs or load_costs()
+    study = Study(portfolio, start, chars, model, model.draws(portfolio.draws, portfolio.seed))
+
+    def price(system: System) -> Cost | None:
+        return cost_record(start, system, prices)
+
+    plans = plan_levers(portfolio, start)
+    wanted = [system for plan in plans for system in plan.wanted]
+    evaluation = study.evaluate(wanted)
+    firsts = _starts(plans)
+    results = [
+        lever_result(study, plan, evaluation, first, price)
+        for plan, first in zip(plans, firsts, strict=True)
+    ]
+    picks = ordered([pick(portfolio, r, f) for r, f in zip(results, firsts, strict=True)])
+    pairs = pair_results(study, evaluation, pair_systems(study, picks), price)
+    workloads = _workloads(study, evaluation)
+    return Recommendations(
+        title=portfolio.title, audience=portfolio.audience, generated_at=timestamp(),
+        baseline=start.name, baseline_title=start.title or start.name,
+        ranking_cost=COST_UNITS[portfolio.ranking],
+        recommendations=_recommendations(study, evaluation, picks),
+        levers=_as_ranked(results, [p.result.lever for p in picks]),
+        pairs=pairs, workloads=workloads, backtest=backtest or Backtest(),
+        assumptions=assumptions(study, prices), warnings=_warnings(study, workloads, backtest),
+        provenance=_provenance(study, inputs or Inputs()), ranking_rule=ranking_rule(portfolio),
+    )  # fmt: skip
+
+
+def _starts(plans: list[LeverPlan]) -> list[int]:
+    starts, at = [], 0
+    for plan in plans:
+        starts.append(at)
+        at += len(plan.wanted)
+    return starts
+
+
+def _recommendations(
+    study: Study, evaluation: Evaluation, picks: list[Any]
+) -> tuple[Recommendation, ...]:
+    probability = p_best(study, evaluation, picks)
+    return tuple(
+        recommendation(
+            study, evaluation, chosen, rank=place + 1, p=probability.get(chosen.result.lever),
+            would_change=sentences(study, evaluation, picks, place),
+        )
+        for place, chosen in enumerate(picks)
+    )  # fmt: skip
+
+
+def _as_ranked(results: list[LeverResult], order: list[str]) -> tuple[LeverResult, ...]:
+    return tuple(sorted(results, key=lambda r: order.index(r.lever)))
+
+
+def _workloads(study: Study, evaluation: Evaluation) -> tuple[WorkloadResult, ...]:
+    return tuple(
+        workload_result(study, entry, evaluation.projections[entry.name])
+        for entry in study.portfolio.workloads
+    )
+
+
+def cost_record(before: System, after: System, costs: Costs) -> Cost | None:
+    """Cost of a step as the file holds it; None where no kind of cost is known."""
+    cost = cost_of(before, after, costs)
+    items = [
+        CostItem(value=i.value, unit=i.unit, source=i.source, evidence=i.evidence)
+        for i in (cost.area, cost.power, cost.money)
+    ]
+    return None if all(i.value is None for i in items) else Cost(*items)
+
+
+def timestamp() -> str:
+    """Now in UTC to the second, or SOURCE_DATE_EPOCH for a reproducible file."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    seconds = int(epoch) if epoch.isdecimal() else int(time.time())
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
+
+
+def _check(portfolio: Portfolio, chars: Mapping[str, Characterization], base: System) -> None:
+    for entry in portfolio.workloads:
+        char = chars.get(entry.name)
+        if char is None:
+            raise UsageError(f"workload {entry.name}: no characterization was given for it")
+        if char.header.system not in (None, base.name, base.base or base.name):
+            raise UsageError(
+                f"workload {entry.name} was characterized on {char.header.system}, but the "
+                f"portfolio's baseline is {base.name}; characterize it there, or set the baseline"
+            )
+        if not len(char.ops) or not char.ops["exposed_s"].sum() > 0:
+            raise UsageError(f"workload {entry.name}: its characterization holds no op time")
+
+
+def _warnings(
+    study: Study, workloads: tuple[WorkloadResult, ...], backtest: Backtest | None
+) -> tuple[str, ...]:
+    found = list(study.portfolio.notes)
+    if backtest is None or not (backtest.ops or backtest.workloads):
+        found.append("no backtest was given: how far projections hold on unseen GPUs is not shown")
+    for w in workloads:
+        modelled, measured = w.step_time_modelled, w.step_time_s
+        if not modelled.lo <= measured <= modelled.hi:
+            found.append(
+                f"{w.name}: the step takes {measured:.4g} s, outside the model's own 90 % interval "
+                f"[{modelled.lo:.4g}, {modelled.hi:.4g}] s; its gains lean on ratios alone"
+            )
+    return tuple(found)
+
+
+def _provenance(study: Study, inputs: Inputs) -> Provenance:
+    from importlib.metadata import PackageNotFoundError, version
+
+    software = {"python": platform.python_version()}
+    for package in _SOFTWARE:
+        try:
+            software[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    model_path = Path(inputs.model) if inputs.model else None
+    return Provenance(
+        codesign_version=version("codesign"),
+        model=model_path.name if model_path else "",
+        model_sha256=sha256(model_path) if model_path else "",
+        trained_on=tuple(study.model.trained_on), seed=study.portfolio.seed,
+        draws=study.portfolio.draws, inputs=_hashes(study, inputs), software=software,
+    )  # fmt: skip
+
+
+def _hashes(study: Study, inputs: Inputs) -> dict[str, str]:
+    """File name -> sha256: portfolio, files given, and what the characterizations came from."""
+    found: dict[str, str] = {}
+    if study.portfolio.path:
+        found[Path(study.portfolio.path).name] = study.portfolio.sha256
+    for path in inputs.files:
+        found[path.name] = sha256(path)
+    for name in study.weights:
+        for source in study.chars[name].header.sources:
+            found[source.name] = source.sha256
+    return dict(sorted(found.items()))

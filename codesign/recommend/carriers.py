@@ -1,0 +1,89 @@
+"""Who carries a gain: ops, classes and kinds of evidence behind the time saved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.recommend.schema import OpShare
+from codesign.recommend.wording import shape_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from codesign.recommend.study import Evaluation, Study
+
+Array = NDArray[np.float64]
+
+
+def saved_shares(study: Study, evaluation: Evaluation, index: int) -> dict[str, Array]:
+    """Workload -> (ops,) share of the portfolio's saved time that each op carries.
+
+    Time saved counts by GPU-hours: weight x seconds saved / step time. Rows that cost
+    time (a collective that comes to light) carry none of it; shares sum to 1, or all
+    are 0 where nothing is saved. The bubble's part goes with the ops that shrink it.
+    """
+    saved = {}
+    for name, weight in study.weights.items():
+        projection = evaluation.projections[name]
+        hours = weight / projection.base_step_time_s
+        saved[name] = np.maximum(projection.saved_s[index], 0.0) * hours
+    total = sum(float(values.sum()) for values in saved.values())
+    return {name: values / total if total > 0 else values for name, values in saved.items()}
+
+
+def share_by(study: Study, shares: dict[str, Array], column: str) -> dict[str, float]:
+    """Sum of ``shares`` by a column of the ops table, the largest first."""
+    total: dict[str, float] = {}
+    for name, values in shares.items():
+        labels = study.chars[name].ops[column].fillna("unknown")
+        for label, value in zip(labels, values, strict=True):
+            if value > 0:
+                total[str(label)] = total.get(str(label), 0.0) + float(value)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def top_carriers(
+    study: Study, evaluation: Evaluation, shares: dict[str, Array], limit: int = 6
+) -> tuple[OpShare, ...]:
+    """Ops with the largest part of the time saved, over all workloads."""
+    found: list[OpShare] = []
+    for name, values in shares.items():
+        projection = evaluation.projections[name]
+        time_share = projection.base_exposed_s / projection.base_step_time_s
+        found += op_shares(name, study.chars[name].ops, time_share, values, limit)
+    return tuple(sorted(found, key=_order)[:limit])
+
+
+def heaviest(shares: dict[str, Array]) -> tuple[str, int] | None:
+    """Workload and row of the op that carries most; None where nothing is saved."""
+    best = max(shares, key=lambda name: float(shares[name].max(initial=0.0)), default=None)
+    if best is None or not shares[best].any():
+        return None
+    return best, int(shares[best].argmax())
+
+
+def op_shares(
+    workload: str, ops: pd.DataFrame, time_share: Array, saved_share: Array, limit: int
+) -> list[OpShare]:
+    """The ops of one workload with the largest ``saved_share``, then ``time_share``."""
+    key = np.lexsort((-time_share, -saved_share))
+    chosen = [int(i) for i in key if saved_share[i] > 0 or time_share[i] > 0][:limit]
+    rows = ops.iloc[chosen].to_dict(orient="records")
+    return [
+        OpShare(
+            workload=workload, op_class=str(row["op_class"]), name=str(row["name"]),
+            shape=shape_of({str(k): v for k, v in row.items()}),
+            precision=row["precision"] if isinstance(row["precision"], str) else None,
+            evidence=str(row["evidence"]), time_share=float(time_share[i]),
+            saved_share=float(saved_share[i]),
+        )
+        for i, row in zip(chosen, rows, strict=True)
+        if saved_share[i] > 0 or not saved_share.any()
+    ]  # fmt: skip
+
+
+def _order(op: OpShare) -> tuple[float, str, str, str]:
+    return -op.saved_share, op.workload, op.name, op.shape

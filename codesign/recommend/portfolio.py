@@ -1,0 +1,193 @@
+"""The portfolio file: which workloads, what they weigh, which levers are studied."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from codesign._common.errors import DataError, UsageError, one_of
+from codesign._common.files import data_dir, sha256
+from codesign._common.yamlfiles import load_yaml
+
+CostKind = Literal["money", "area", "power"]
+COST_UNITS = {"money": "USD per GPU", "area": "mm2 per GPU", "power": "W per GPU"}
+_WEIGHT_TOLERANCE = 1e-6
+
+
+class WorkloadEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One workload: exactly one of ``recipe``, ``characterization`` and ``trace``."""
+
+    weight: float
+    """Share of the fleet's GPU-hours."""
+    recipe: str | None = None
+    """Name of a shipped recipe, or path of one."""
+    characterization: str | None = None
+    """Path of a characterization file, relative to the portfolio."""
+    trace: str | None = None
+    """Path or pattern of trace files, relative to the portfolio."""
+    title: str = ""
+
+    @property
+    def source(self) -> str:
+        """What was given."""
+        return self.recipe or self.characterization or self.trace or ""
+
+    @property
+    def name(self) -> str:
+        """Name by which the workload is spoken of: that of its recipe or file."""
+        name = Path(self.source).name
+        for suffix in (".yaml", ".yml", ".parquet", ".gz", ".json", ".pt.trace", ".sqlite"):
+            name = name.removesuffix(suffix)
+        return name or self.source
+
+
+class Portfolio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is recommended for. See ``reports/portfolios/default.yaml`` for an example."""
+
+    title: str
+    baseline: str
+    """System that all gains are against."""
+    workloads: tuple[WorkloadEntry, ...]
+    audience: str = ""
+    levers: dict[str, tuple[float | str, ...]] = {}
+    """Lever -> factors (1.5) or values as `hardware.levers.parse_lever` reads them; empty
+    means every lever at the steps of ``hwspecs/levers.yaml``."""
+    ranking: CostKind = "power"
+    """Cost by which gains are divided to rank."""
+    budgets: dict[CostKind, float] = {}
+    """Most that a recommended step may cost per GPU: USD, mm2, W."""
+    saturation_threshold: float = 0.005
+    """A lever is saturated where another 10 % of it gains less than this."""
+    min_gain: float = 0.02
+    """Least gain, as a fraction, that makes a step worth recommending."""
+    draws: int = 200
+    seed: int = 0
+    pairs: int = 6
+    """Pairs of levers reported."""
+    notes: tuple[str, ...] = ()
+    path: str = ""
+    """File that it came from; set by `load_portfolio`."""
+    sha256: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the workloads, in order."""
+        return tuple(entry.name for entry in self.workloads)
+
+
+def load_portfolio(name_or_path: str | Path) -> Portfolio:
+    """Read a portfolio by its shipped name or from a file.
+
+    Weights that do not add up to 1 are normalised, and a note says so. Raises
+    UsageError for an unknown name, DataError (file, key path) for bad content.
+    """
+    path = portfolio_path(name_or_path)
+    content = load_yaml(path)
+    for key in ("path", "sha256"):
+        if key in content:
+            raise DataError(f"{path}: {key}: unknown key; it is set when the file is read")
+    try:
+        portfolio = msgspec.convert(content, Portfolio)
+    except msgspec.ValidationError as error:
+        reason, _, place = str(error).partition(" - at `$")
+        key = f"{place.rstrip('`').lstrip('.')}: " if place else ""
+        raise DataError(f"{path}: {key}{reason}") from error
+    _check(portfolio, str(path))
+    return _normalised(msgspec.structs.replace(portfolio, path=str(path), sha256=sha256(path)))
+
+
+def portfolio_path(name_or_path: str | Path) -> Path:
+    """File of a shipped portfolio's name, or the path itself. Raises UsageError for neither."""
+    path = Path(name_or_path)
+    if path.suffix in (".yaml", ".yml"):
+        return path
+    shipped = data_dir("reports") / "portfolios" / f"{name_or_path}.yaml"
+    if path.name == str(name_or_path) and shipped.is_file():
+        return shipped
+    raise UsageError(
+        f"{one_of('portfolio', str(name_or_path), list_portfolios())}; or give a .yaml file"
+    )
+
+
+def list_portfolios() -> list[str]:
+    """Names of the shipped portfolios."""
+    return sorted(p.stem for p in (data_dir("reports") / "portfolios").glob("*.yaml"))
+
+
+def reweighted(portfolio: Portfolio, weights: dict[str, float]) -> Portfolio:
+    """The portfolio with some weights set; the others share the rest as they did before.
+
+    Raises UsageError for an unknown workload or weights that leave the rest nothing.
+    """
+    for name, weight in weights.items():
+        if name not in portfolio.names:
+            raise UsageError(one_of("workload", name, list(portfolio.names)))
+        if not (math.isfinite(weight) and 0 <= weight <= 1):
+            raise UsageError(f"weight of {name}: {weight}, expected 0 to 1")
+    fixed = sum(weights.values())
+    rest = sum(e.weight for e in portfolio.workloads if e.name not in weights)
+    if fixed > 1 + _WEIGHT_TOLERANCE or (rest == 0 and abs(fixed - 1) > _WEIGHT_TOLERANCE):
+        expected = "at most 1" if rest else "1"
+        raise UsageError(f"the weights given add up to {fixed:g}, expected {expected}")
+    scale = max(1 - fixed, 0.0) / rest if rest else 0.0
+    entries = tuple(
+        msgspec.structs.replace(e, weight=weights.get(e.name, e.weight * scale))
+        for e in portfolio.workloads
+    )
+    said = ", ".join(f"{name} = {weight:g}" for name, weight in sorted(weights.items()))
+    note = f"weights set on request: {said}; the others share the rest in proportion"
+    return msgspec.structs.replace(portfolio, workloads=entries, notes=(*portfolio.notes, note))
+
+
+def _normalised(portfolio: Portfolio) -> Portfolio:
+    total = sum(entry.weight for entry in portfolio.workloads)
+    if abs(total - 1) <= _WEIGHT_TOLERANCE:
+        return portfolio
+    entries = tuple(
+        msgspec.structs.replace(e, weight=e.weight / total) for e in portfolio.workloads
+    )
+    note = f"weights added up to {total:g} and were divided by it"
+    return msgspec.structs.replace(portfolio, workloads=entries, notes=(*portfolio.notes, note))
+
+
+def _check(portfolio: Portfolio, where: str) -> None:
+    if not portfolio.workloads:
+        raise DataError(f"{where}: workloads: empty; expected at least one")
+    for index, entry in enumerate(portfolio.workloads):
+        key = f"{where}: workloads[{index}]"
+        given = [n for n in ("recipe", "characterization", "trace") if getattr(entry, n)]
+        if len(given) != 1:
+            raise DataError(
+                f"{key}: expected exactly one of recipe, characterization and trace, "
+                f"got {' and '.join(given) or 'none'}"
+            )
+        if not (math.isfinite(entry.weight) and entry.weight >= 0):
+            raise DataError(f"{key}.weight: {entry.weight}, expected a share of 0 or more")
+    if sum(entry.weight for entry in portfolio.workloads) <= 0:
+        raise DataError(f"{where}: workloads: all weights are 0")
+    for name in portfolio.names:
+        if portfolio.names.count(name) > 1:
+            raise DataError(f"{where}: workloads: {name!r} stands there twice; merge the weights")
+    _check_numbers(portfolio, where)
+
+
+def _check_numbers(portfolio: Portfolio, where: str) -> None:
+    for lever, steps in portfolio.levers.items():
+        for index, step in enumerate(steps):
+            if isinstance(step, float | int) and not (math.isfinite(step) and step > 0):
+                raise DataError(
+                    f"{where}: levers.{lever}[{index}]: {step}, expected a factor above 0"
+                )
+    ranges = {"draws": (10, 100_000), "pairs": (0, 1_000), "seed": (0, 2**63 - 1),
+              "saturation_threshold": (0, 1), "min_gain": (0, 1)}  # fmt: skip
+    for key, (low, high) in ranges.items():
+        if not low <= getattr(portfolio, key) <= high:
+            raise DataError(
+                f"{where}: {key}: {getattr(portfolio, key)}, expected {low:g} to {high:g}"
+            )
+    for kind, budget in portfolio.budgets.items():
+        if not (math.isfinite(budget) and budget >= 0):
+            raise DataError(f"{where}: budgets.{kind}: {budget}, expected 0 or more")

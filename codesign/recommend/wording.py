@@ -1,0 +1,54 @@
+"""Op shapes and steps as an architect says them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from codesign._common.units import format_si
+
+
+def percent(fraction: float) -> str:
+    """``12 %``; under ten per cent with one decimal, and never a rounded-away ``0 %``."""
+    value = fraction * 100
+    if value == 0 or abs(value) >= 9.95:
+        return f"{value:.0f} %"
+    return f"{value:.1f} %" if abs(value) >= 0.05 else "under 0.1 %"
+
+
+def listing(shares: Mapping[str, float], limit: int = 3) -> str:
+    """``gemm 62 %, attention 30 %``: the first entries."""
+    return ", ".join(f"{key} {percent(value)}" for key, value in list(shares.items())[:limit])
+
+
+def shape_of(row: Mapping[str, Any]) -> str:
+    """Dims of an op on one line; empty where none is known."""
+    parts: list[str] = []
+    number = {k: int(v) for k, v in row.items() if k in _DIMS and _known(v)}
+    if row.get("collective") is not None and _known(row["collective"]):
+        size = number.get("message_bytes")
+        parts.append(str(row["collective"]) + (f" {format_si(size, 'B')}" if size else ""))
+        if "group_size" in number:
+            parts.append(f"over {number['group_size']} GPUs")
+        return " ".join(parts)
+    if "heads" in number:
+        parts.append(f"{number['heads']} heads of {number.get('head_dim', 0)}")
+        if "kv_heads" in number:
+            parts.append(f"{number['kv_heads']} kv")
+        parts += [f"{k} {number[k]}" for k in ("batch", "q_len", "kv_len") if k in number]
+        return ", ".join(parts)
+    if {"m", "n", "k"} <= number.keys():
+        parts.append(f"{number['m']}x{number['n']}x{number['k']}")
+        parts += [f"{k} {number[k]}" for k in ("batch", "experts", "topk") if k in number]
+    elif "m" in number or "n" in number:
+        parts.append("x".join(str(number[k]) for k in ("m", "n") if k in number))
+    return ", ".join(parts)
+
+
+_DIMS = ("m", "n", "k", "batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim", "experts",
+         "topk", "message_bytes", "group_size")  # fmt: skip
+
+
+def _known(value: Any) -> bool:
+    # pandas' NA is neither true nor false; it only ever equals nothing.
+    return value is not None and repr(value) not in ("<NA>", "nan")

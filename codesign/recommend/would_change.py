@@ -1,0 +1,180 @@
+"""What would change a lever's place in the ranking, from numbers alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codesign.recommend.carriers import saved_shares, share_by
+from codesign.recommend.levers import gain_per_cost
+from codesign.recommend.portfolio import COST_UNITS
+from codesign.recommend.rank import BY_COST, BY_GAIN, Pick
+from codesign.recommend.wording import percent
+
+if TYPE_CHECKING:
+    from codesign.recommend.study import Evaluation, Study
+
+Array = NDArray[np.float64]
+
+MEASURED = ("measured", "interpolated")
+_GRID = 2001
+
+
+def sentences(
+    study: Study, evaluation: Evaluation, picks: Sequence[Pick], place: int
+) -> tuple[str, ...]:
+    """What would move the pick at ``place`` of the ranked list, or what it leans on."""
+    chosen = picks[place]
+    if chosen.point is None or chosen.group not in (BY_COST, BY_GAIN):
+        return ()
+    below = next((p for p in picks[place + 1 :] if p.group == chosen.group), None)
+    found: list[str] = []
+    if below is not None and below.point is not None:
+        found.append(_overlap(study, evaluation, chosen, below))
+        found.append(_cost(study, chosen, below))
+        found.append(_weight(study, evaluation, chosen, below))
+    found.append(_evidence(study, evaluation, chosen))
+    found.append(_common_step(picks, place))
+    found.append(_other_costs(study, picks, place))
+    return tuple(sentence for sentence in found if sentence)
+
+
+def _overlap(study: Study, evaluation: Evaluation, chosen: Pick, below: Pick) -> str:
+    draws = evaluation.gain_draws[1:]
+    if not len(draws):
+        return ""
+    mine = (draws[:, chosen.index] - 1) / _divisor(study, chosen)
+    other = (draws[:, below.index] - 1) / _divisor(study, below)
+    behind = float((other > mine).mean())
+    name = below.result.title
+    if behind == 0:
+        return f"It stays ahead of {name}, the next, in all of {len(draws)} joint draws."
+    return f"{name}, the next, is ahead of it in {percent(behind)} of the joint draws."
+
+
+def _divisor(study: Study, chosen: Pick) -> float:
+    cost = chosen.cost_value(study.portfolio)
+    return cost if chosen.group == BY_COST and cost is not None else 1.0
+
+
+def _cost(study: Study, chosen: Pick, below: Pick) -> str:
+    mine = chosen.cost_value(study.portfolio)
+    if chosen.group != BY_COST or mine is None or chosen.point is None:
+        return ""
+    other = below.criterion
+    if other <= 0:
+        return ""
+    limit = (chosen.point.gain.value - 1) * 100 / other
+    unit = COST_UNITS[study.portfolio.ranking]
+    return (
+        f"It falls behind {below.result.title} if it costs more than {limit:,.0f} {unit} "
+        f"(now {mine:,.0f})."
+    )
+
+
+def _weight(study: Study, evaluation: Evaluation, chosen: Pick, below: Pick) -> str:
+    """The smallest change of one workload's weight that swaps the two."""
+    gains = [evaluation.point_gains(p.index) for p in (chosen, below)]
+    costs = [_divisor(study, p) for p in (chosen, below)]
+    nearest: tuple[float, str, float] | None = None
+    for name, weight in study.weights.items():
+        if weight >= 1:
+            continue
+        at = swap_weight(study.weights, name, gains, costs)
+        if at is not None and (nearest is None or abs(at - weight) < nearest[0]):
+            nearest = (abs(at - weight), name, at)
+    if nearest is None:
+        return f"No change of a single workload's weight puts {below.result.title} ahead of it."
+    _, name, at = nearest
+    side = "under" if at < study.weights[name] else "over"
+    return (
+        f"{below.result.title} is ahead of it if {name} holds {side} {percent(at)} of GPU-hours "
+        f"(now {percent(study.weights[name])})."
+    )
+
+
+def swap_weight(
+    weights: dict[str, float], name: str, gains: Sequence[dict[str, float]], costs: Sequence[float]
+) -> float | None:
+    """Weight of ``name`` nearest to its own at which the second option overtakes the first.
+
+    The other weights keep their proportions. ``gains`` hold each option's gain by
+    workload; an option scores (portfolio gain - 1) / cost. None if no weight does it.
+    """
+    rest = 1 - weights[name]
+    grid = np.linspace(0.0, 1.0, _GRID)
+    score = []
+    for by_workload, cost in zip(gains, costs, strict=True):
+        others = sum(w / by_workload[k] for k, w in weights.items() if k != name) / rest
+        score.append((1 / (grid / by_workload[name] + (1 - grid) * others) - 1) / cost)
+    lead: Array = score[0] - score[1]
+    behind = np.flatnonzero(lead < 0)
+    if not behind.size:
+        return None
+    nearest = behind[np.abs(grid[behind] - weights[name]).argmin()]
+    step = 1 if grid[nearest] < weights[name] else -1
+    neighbour = nearest + step
+    if not 0 <= neighbour < _GRID or lead[neighbour] <= 0:
+        return float(grid[nearest])
+    part = lead[nearest] / (lead[nearest] - lead[neighbour])
+    return float(grid[nearest] + part * (grid[neighbour] - grid[nearest]))
+
+
+def _evidence(study: Study, evaluation: Evaluation, chosen: Pick) -> str:
+    """What is left of the gain if the time saved on unmeasured ops is not there."""
+    shares = share_by(study, saved_shares(study, evaluation, chosen.index), "evidence")
+    sure = sum(shares.get(kind, 0.0) for kind in MEASURED)
+    if not shares or sure >= 0.995 or chosen.point is None:
+        return ""
+    kinds = " or ".join(kind for kind in shares if kind not in MEASURED)
+    left = 1 / (1 - (1 - 1 / chosen.point.gain.value) * sure)
+    return (
+        f"{percent(1 - sure)} of the time it saves rests on {kinds} op times; "
+        f"without it the gain is x{left:.3f}."
+    )
+
+
+def _common_step(picks: Sequence[Pick], place: int) -> str:
+    """Its place if all levers that can take the same step do so, by the same criterion."""
+    chosen = picks[place]
+    assert chosen.point is not None
+    factor = chosen.point.factor
+    scores: dict[str, float] = {}
+    for rival in picks:
+        point = next((p for p in rival.result.points if abs(p.factor - factor) < 0.02), None)
+        if rival.group != chosen.group or point is None:
+            continue
+        value = point.gain_per_cost if chosen.group == BY_COST else point.gain.value
+        if value is not None:
+            scores[rival.result.title] = value
+    if len(scores) < 2:
+        return ""
+    position = sorted(scores, key=lambda t: (-scores[t], t)).index(chosen.result.title) + 1
+    change = f"{(factor - 1) * 100:+.0f} %"
+    return (
+        f"At a common step of {change} it is number {position} of the {len(scores)} levers "
+        f"that can take it."
+    )
+
+
+def _other_costs(study: Study, picks: Sequence[Pick], place: int) -> str:
+    """Its place if the same steps were ranked by another kind of cost."""
+    parts = []
+    for kind, unit in COST_UNITS.items():
+        if kind == study.portfolio.ranking:
+            continue
+        scores = {p.result.lever: _per(p, kind) for p in picks if p.group in (BY_COST, BY_GAIN)}
+        known = {lever: score for lever, score in scores.items() if score is not None}
+        lever = picks[place].result.lever
+        if lever in known and len(known) > 1:
+            position = sorted(known, key=lambda name: (-known[name], name)).index(lever) + 1
+            parts.append(f"number {position} of {len(known)} by gain per {unit}")
+    return f"These steps ranked otherwise: {' and '.join(parts)}." if parts else ""
+
+
+def _per(chosen: Pick, kind: str) -> float | None:
+    return None if chosen.point is None else gain_per_cost(
+        chosen.point.gain.value, chosen.point.cost, kind)  # fmt: skip
