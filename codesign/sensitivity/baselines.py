@@ -20,6 +20,7 @@ from codesign.sensitivity.op_model import (
     OpModel,
     Parameter,
     Terms,
+    mapped,
     numbers,
     p_norm,
     strings,
@@ -63,7 +64,7 @@ class Roofline4(OpModel):
         return {
             "flops": numbers(ops, "flops", 0.0) / count,
             "bytes": numbers(ops, "bytes") / count,
-            "precision": np.array([float(PRECISION_INDEX[p]) for p in precision]),
+            "precision": mapped(precision, PRECISION_INDEX),
         }
 
     def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:

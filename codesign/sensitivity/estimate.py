@@ -150,7 +150,7 @@ def _solve(problem: _Problem, parameters: Sequence[Parameter], max_nfev: int) ->
         residuals, np.clip(problem.centre, lower + 1e-6, upper - 1e-6), bounds=(lower, upper),
         loss=loss,  # type: ignore[arg-type]  # the stubs know one calling form only
         diff_step=np.full(lower.size, _DIFFERENCE), max_nfev=max_nfev,
-        x_scale=np.minimum(1.0 / problem.ridge, 0.5), ftol=1e-4, xtol=1e-4,
+        x_scale=np.minimum(1.0 / problem.ridge, 0.5), ftol=5e-4, xtol=5e-4,
     )  # fmt: skip
     return np.asarray(solution.x, dtype=np.float64)
 

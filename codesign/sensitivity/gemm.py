@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from codesign.hardware.model import BYTES_PER_ELEMENT
 from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
-from codesign.sensitivity.op_model import Features, OpModel, Parameter, Terms, numbers, strings
+from codesign.sensitivity.op_model import (
+    Features,
+    OpModel,
+    Parameter,
+    Terms,
+    mapped,
+    numbers,
+    strings,
+)
 from codesign.sensitivity.tiles import (
     REFERENCE_CLOCK_HZ,
     Multiply,
@@ -96,8 +104,8 @@ class GemmModel(OpModel):
             "n": numbers(ops, "n"),
             "k": numbers(ops, "k"),
             "batch": numbers(ops, "batch", 1.0),
-            "in_bytes": np.array([BYTES_PER_ELEMENT[p] for p in precision]),
-            "precision": np.array([float(PRECISION_INDEX[p]) for p in precision]),
+            "in_bytes": mapped(precision, BYTES_PER_ELEMENT),
+            "precision": mapped(precision, PRECISION_INDEX),
             "quantized": np.isin(precision, QUANTIZED).astype(np.float64),
         }
 

@@ -26,7 +26,15 @@ from codesign.sensitivity.gemm import (
     tile_rates,
 )
 from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
-from codesign.sensitivity.op_model import Features, OpModel, Parameter, Terms, numbers, strings
+from codesign.sensitivity.op_model import (
+    Features,
+    OpModel,
+    Parameter,
+    Terms,
+    mapped,
+    numbers,
+    strings,
+)
 from codesign.sensitivity.tiles import Multiply, memory_terms, tiled_terms
 
 _PARAMETERS = (
@@ -40,6 +48,8 @@ _PARAMETERS = (
     Parameter("row_passes", 2.0, 0.05, 20.0, "passes over the rows outside the multiplies",
               prior_sd=1.0),
 )  # fmt: skip
+SPLITS = (1, 4)
+"""Split-K factors of grouped kernels: experts fill the SMs, so few are made."""
 _SKEW = re.compile(r"power_law_(\d{1,2}(?:\.\d{1,6})?)")
 
 
@@ -78,11 +88,11 @@ class GroupedGemmModel(OpModel):
             "n": numbers(ops, "n"),
             "k": numbers(ops, "k"),
             "experts": numbers(ops, "experts"),
-            "skew": np.array([skew(d) for d in strings(ops, "distribution")]),
+            "skew": skews(strings(ops, "distribution")),
             "up": np.select([fused == "moe_gated", fused == "moe_ungated"], [2.0, 1.0], 1.0),
             "down": np.isin(fused, ("moe_gated", "moe_ungated")).astype(np.float64),
-            "in_bytes": np.array([BYTES_PER_ELEMENT[p] for p in precision]),
-            "precision": np.array([float(PRECISION_INDEX[p]) for p in precision]),
+            "in_bytes": mapped(precision, BYTES_PER_ELEMENT),
+            "precision": mapped(precision, PRECISION_INDEX),
             "quantized": np.isin(precision, QUANTIZED).astype(np.float64),
         }
 
@@ -111,7 +121,7 @@ class GroupedGemmModel(OpModel):
             moved = weights + rows * (f["in_bytes"] * k + theta[13] * OUT_BYTES * n)
             memory_s = memory_terms(moved, float(theta[7]), float(theta[8]), rates, hw)
             work = Multiply(per_expert, n, k, hit, f["in_bytes"], f["precision"])
-            best = tiled_terms(work, rates, memory_s, hw, detail)
+            best = tiled_terms(work, rates, memory_s, hw, detail, SPLITS)
             best |= {"hbm": memory_s[0], "l2_stream": memory_s[1]}
             parts.append({name: runs * value for name, value in best.items()})
         fused = f["down"]
@@ -134,6 +144,12 @@ class GroupedGemmModel(OpModel):
             "quantize": quantize_s,
             "host": host_s + np.zeros_like(time_s),
         }
+
+
+def skews(distributions: NDArray[np.str_]) -> Array:
+    """(ops,) `skew` of each distribution."""
+    names, inverse = np.unique(distributions, return_inverse=True)
+    return np.array([skew(str(name)) for name in names])[inverse.ravel()]
 
 
 def skew(distribution: str) -> float:

@@ -122,10 +122,8 @@ class SensitivityModel:
                 "fit with it excluded, or say in_sample=True"
             )
         held = numbers(ops, "time_s")
-        out = pd.DataFrame(
-            {"time_s": held, "time_lo_s": held, "time_hi_s": held}, index=ops.index
-        ).assign(binding=self.binding(ops, system), tier="held", evidence="assumed")
-        values = out[["time_s", "time_lo_s", "time_hi_s"]].to_numpy()
+        out = pd.DataFrame({"binding": self.binding(ops, system)}, index=ops.index)
+        values = np.column_stack([held, held, held])
         tier = np.full(len(ops), "held", dtype="<U9")
         draws = self.draws(PREDICT_DRAWS)
         for part in self._parts(ops):
@@ -133,10 +131,9 @@ class SensitivityModel:
             band = np.column_stack([log_time, log_time - Z_90 * sd, log_time + Z_90 * sd])
             values[part.rows] = np.exp(band)
             tier[part.rows] = np.where(transferred, "transfer", "spec-only")
-        out[["time_s", "time_lo_s", "time_hi_s"]] = values
-        out["tier"] = tier
-        out["evidence"] = np.where(tier == "held", "assumed", "modelled")
-        return out
+        for index, name in enumerate(("time_s", "time_lo_s", "time_hi_s")):
+            out.insert(index, name, values[:, index])
+        return out.assign(tier=tier, evidence=np.where(tier == "held", "assumed", "modelled"))
 
     def binding(self, ops: pd.DataFrame, system: System) -> NDArray[np.str_]:
         """(ops,) resource that takes most of each op's time; ``held`` where not modelled."""

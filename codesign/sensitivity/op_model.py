@@ -12,6 +12,7 @@ Rules that every model keeps, and that `tests/sensitivity/laws.py` checks:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -123,3 +124,9 @@ def strings(ops: pd.DataFrame, column: str, default: str = "") -> NDArray[np.str
     if column not in ops:
         return np.full(len(ops), default, dtype=np.str_)
     return np.asarray(ops[column].fillna(default).to_numpy(dtype=np.str_))
+
+
+def mapped(values: NDArray[np.str_], table: Mapping[str, float]) -> Array:
+    """(ops,) ``table`` entry of each value; KeyError for one that it does not know."""
+    names, inverse = np.unique(values, return_inverse=True)
+    return np.array([float(table[str(name)]) for name in names])[inverse.ravel()]

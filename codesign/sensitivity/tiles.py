@@ -70,7 +70,8 @@ def memory_terms(bytes_unique: Array, heff: float, l2_share: float, rates: TileR
 
 
 def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
-                hw: HardwareArrays, detail: bool) -> Terms:  # fmt: skip
+                hw: HardwareArrays, detail: bool,
+                splits: tuple[int, ...] = SPLITS) -> Terms:  # fmt: skip
     """Terms of the fastest tile: ``time`` and, if ``detail``, its ``tensor, feed, wave``.
 
     ``time`` is the p-norm of tensor, feed, HBM and L2 seconds plus the wave overheads.
@@ -93,21 +94,21 @@ def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
         operand = (np.minimum(work.m, tile_m) + np.minimum(work.n, tile_n)) * work.in_bytes
         on_k_s = 2.0 * tile_m * tile_n * per_flop_s + per_k_s
         feed_k_s = operand * per_byte_s
-        for split in SPLITS:
+        per_k_p = on_k_s**p + feed_k_s**p
+        for split in splits:
             fraction = tiles * split / hw.sm_count
             waves = rates.ceil_share * np.ceil(fraction)
             waves = waves + (1.0 - rates.ceil_share) * np.maximum(fraction, 1.0)
             slice_k = np.ceil(work.k / split)
             steps = waves * slice_k
-            tensor_s, feed_s = steps * on_k_s, steps * feed_k_s
             wave_s = waves * (rates.wave_s * slower)
             if split > 1:
                 wave_s = wave_s + rates.split_s * slower + split * partial_s
                 wave_s = wave_s + np.where(slice_k < _SMALLEST_K, _NEVER_S, 0.0)
-            time_s = (tensor_s**p + feed_s**p + memory_p) ** (1.0 / p) + wave_s
+            time_s = (steps**p * per_k_p + memory_p) ** (1.0 / p) + wave_s
             candidate = {"time": time_s}
             if detail:
-                candidate |= {"tensor": tensor_s, "feed": feed_s, "wave": wave_s}
+                candidate |= {"tensor": steps * on_k_s, "feed": steps * feed_k_s, "wave": wave_s}
             best = _faster(best, candidate)
     return best
 

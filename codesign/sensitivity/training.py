@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from codesign.sensitivity.estimate import Block
 from codesign.sensitivity.hardware_arrays import family, hardware_arrays
 from codesign.sensitivity.op_model import Features, OpModel
 
-ROWS_PER_GPU = 500
+ROWS_PER_GPU = 400
 """Rows kept of each GPU, op model and variant: the fit is no better with more."""
 GDDR_WEIGHT = 0.1
 """Parts with GDDR memory throttle in long multiplies and hold most problems in L2; they
@@ -52,7 +52,7 @@ class Gathered:
 def gather(
     source: TrainingSource,
     systems: Sequence[System],
-    models: Iterable[OpModel],
+    models: Sequence[OpModel],
     framework: str,
     rows_per_gpu: int = ROWS_PER_GPU,
 ) -> Gathered:
@@ -60,25 +60,24 @@ def gather(
     blocks: dict[UnitKey, list[Block]] = defaultdict(list)
     seen: Counter[UnitKey] = Counter()
     siblings = Counter(family(s.gpu.architecture) for s in systems)
-    for model in models:
-        for op_class in model.op_classes:
-            for system in systems:
-                ops = _rows(source, system.gpu.name, op_class, framework)
-                ops = ops[model.applies(ops)] if len(ops) else ops
-                if not len(ops):
+    for op_class in dict.fromkeys(c for model in models for c in model.op_classes):
+        for system in systems:
+            rows = _rows(source, system.gpu.name, op_class, framework)
+            weight = 1.0 / math.sqrt(siblings[family(system.gpu.architecture)])
+            if not system.gpu.hbm_stacks:
+                weight *= GDDR_WEIGHT
+            for model in models:
+                ops = rows[model.applies(rows)] if len(rows) else rows
+                if op_class not in model.op_classes or not len(ops):
                     continue
-                weight = 1.0 / math.sqrt(siblings[family(system.gpu.architecture)])
-                if not system.gpu.hbm_stacks:
-                    weight *= GDDR_WEIGHT
                 variants = model.variant(ops)
                 for variant in np.unique(variants):
-                    if (framework, str(variant)) in HOST_BOUND:
-                        continue
-                    part = ops[variants == variant]
                     key = (model.name, str(variant))
+                    part = ops[variants == variant]
+                    if (framework, str(variant)) in HOST_BOUND or len(part) < MIN_ROWS:
+                        continue
                     seen[key] += len(part)
-                    if len(part) >= MIN_ROWS:
-                        blocks[key].append(_block(model, part, system, rows_per_gpu, weight))
+                    blocks[key].append(_block(model, part, system, rows_per_gpu, weight))
     return Gathered(dict(blocks), dict(seen))
 
 

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from codesign._common.errors import DataError, InsufficientDataError, UsageError
+from codesign.hardware import load_system, system_of_gpu
+from codesign.hardware.levers import apply_lever
+from codesign.sensitivity import LeakageError, fit, load_model
+from codesign.sensitivity.gemm import GemmModel
+from tests.sensitivity.fakes import GPUS, FakeDB, gemm_ops
+
+
+def test_an_excluded_gpu_is_never_read() -> None:
+    db = FakeDB()
+    model = fit(db, exclude=["b200-sxm"], models=(GemmModel(),), rows_per_gpu=60)
+    assert set(db.asked) == set(GPUS) - {"b200-sxm"}
+    assert model.trained_on == ("a100-80gb-sxm", "h100-sxm", "h200-sxm")
+
+
+def test_the_fit_finds_the_truth(fake_model) -> None:
+    unit = fake_model.content.units[0]
+    values = dict(zip(unit.parameters, unit.values, strict=True))
+    assert values["tensor_efficiency"] == pytest.approx(0.8, rel=0.04)
+    assert unit.score.median_ape < 0.04
+    assert abs(unit.score.bias) < 0.01
+
+
+def test_it_holds_on_a_gpu_it_has_not_seen(fake_model) -> None:
+    ops = gemm_ops(seed=9)
+    truth = FakeDB(noise=0.0).times(ops, "b200-sxm")
+    out = fake_model.predict(ops, system_of_gpu("b200-sxm"))
+    assert np.median(np.abs(out["time_s"] / truth - 1)) < 0.03
+    inside = (out["time_lo_s"] <= truth) & (truth <= out["time_hi_s"])
+    assert inside.mean() > 0.95
+
+
+def test_intervals_cover_a_gpu_that_differs() -> None:
+    # The silicon of each family is off by 10 %: a new one must be allowed to be as well.
+    bias = {"a100-80gb-sxm": 0.1, "h100-sxm": -0.1, "h200-sxm": -0.1, "b200-sxm": 0.1}
+    db = FakeDB(bias=bias)
+    model = fit(db, exclude=["b200-sxm"], models=(GemmModel(),), rows_per_gpu=100)
+    ops = gemm_ops(seed=9)
+    out = model.predict(ops, system_of_gpu("b200-sxm"))
+    truth = db.times(ops, "b200-sxm")
+    assert ((out["time_lo_s"] <= truth) & (truth <= out["time_hi_s"])).mean() > 0.85
+
+
+def test_asking_about_a_trained_gpu_is_leakage(fake_model) -> None:
+    system = load_system("hgx-h100")
+    with pytest.raises(LeakageError, match="h100-sxm"):
+        fake_model.predict(gemm_ops(5), system)
+    assert len(fake_model.predict(gemm_ops(5), system, in_sample=True)) == 5
+
+
+def test_transfer_keeps_the_measured_residual(fake_model) -> None:
+    source = load_system("hgx-h100")
+    ops = gemm_ops(40)
+    ops["time_s"] = fake_model.times(ops, [source])[0] * 1.3
+    same = fake_model.predict(ops, source, source=source, in_sample=True)
+    np.testing.assert_allclose(same["time_s"], ops["time_s"].astype(float), rtol=1e-9)
+    assert (same["tier"] == "transfer").all()
+    lever = apply_lever(source, "hbm_bandwidth", 1.5)
+    moved = fake_model.predict(ops, lever, source=source, in_sample=True)
+    ratio = fake_model.times(ops, [lever])[0] / fake_model.times(ops, [source])[0]
+    np.testing.assert_allclose(moved["time_s"] / ops["time_s"].astype(float), ratio, rtol=1e-9)
+
+
+LEVERS = ("hbm_bandwidth", "sm_count", "sm_clock", "l2_capacity", "bf16_throughput", "power")
+
+
+@pytest.mark.parametrize("lever", LEVERS)
+def test_draws_keep_the_laws_of_levers(fake_model, lever: str) -> None:
+    base = load_system("hgx-h100")
+    systems = [base, *(apply_lever(base, lever, f) for f in (1.0, 1.3, 2.0))]
+    times = fake_model.times(gemm_ops(50), systems, fake_model.draws(20))
+    assert times.shape == (20, 4, 50)
+    np.testing.assert_array_equal(times[:, 1], times[:, 0])
+    assert (np.diff(times[:, 1:], axis=1) <= times[:, 1:-1] * 1e-9).all()
+
+
+def test_lever_uncertainty_grows_with_distance(fake_model) -> None:
+    base = load_system("hgx-h100")
+    systems = [base, *(apply_lever(base, "hbm_bandwidth", f) for f in (1.0, 1.2, 2.0))]
+    times = fake_model.times(gemm_ops(50), systems, fake_model.draws(40)).sum(axis=2)
+    spread = np.std(times[:, 1:] / times[:, :1], axis=0)
+    assert spread[0] == 0.0
+    assert spread[0] < spread[1] < spread[2]
+
+
+def test_fp8_rate_does_nothing_to_bf16(fake_model) -> None:
+    base = load_system("hgx-h100")
+    times = fake_model.times(gemm_ops(50), [base, apply_lever(base, "fp8_throughput", 2.0)])
+    np.testing.assert_array_equal(times[0], times[1])
+
+
+def test_draws_are_reproducible_and_gpus_differ(fake_model) -> None:
+    ops = gemm_ops(5)
+    systems = [system_of_gpu("b200-sxm"), system_of_gpu("gb200")]
+    one, two = (fake_model.times(ops, systems, fake_model.draws(8, seed=3)) for _ in "ab")
+    np.testing.assert_array_equal(one, two)
+    effects = np.log(one[:, 0] / one[:, 1]).std(axis=0)
+    assert (effects > 0).all()
+
+
+def test_what_is_not_modelled_is_held(fake_model) -> None:
+    ops = gemm_ops(3)
+    ops.loc[1, "op_class"] = "other"
+    ops.loc[2, "k"] = pd.NA
+    ops["time_s"] = [1e-3, 2e-3, 3e-3]
+    base = load_system("hgx-h100")
+    times = fake_model.times(ops, [base, apply_lever(base, "sm_clock", 2.0)])
+    np.testing.assert_array_equal(times[:, 1:], [[2e-3, 3e-3]] * 2)
+    out = fake_model.predict(ops, system_of_gpu("b200-sxm"))
+    assert out["evidence"].tolist() == ["modelled", "assumed", "assumed"]
+    assert out["binding"].tolist()[1:] == ["held", "held"]
+    assert fake_model.covered(ops).tolist() == [True, False, False]
+
+
+def test_binding_names_the_resource(fake_model) -> None:
+    ops = gemm_ops(3)
+    ops[["m", "n", "k"]] = [[1, 16384, 16384], [8192, 8192, 8192], [1, 128, 128]]
+    found = fake_model.binding(ops, load_system("hgx-h100")).tolist()
+    assert found == ["hbm", "tensor", "launch"]
+
+
+def test_saved_and_loaded_it_is_the_same(fake_model, tmp_path) -> None:
+    path = tmp_path / "model.json"
+    fake_model.save(path)
+    again = load_model(path)
+    ops, system = gemm_ops(20), system_of_gpu("b200-sxm")
+    pd.testing.assert_frame_equal(again.predict(ops, system), fake_model.predict(ops, system))
+    assert again.identifiability() == fake_model.identifiability()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "not json", '{"schema_version": 99}'])
+def test_a_file_that_is_no_model_says_so(tmp_path, text: str) -> None:
+    path = tmp_path / "broken.json"
+    path.write_text(text)
+    with pytest.raises(DataError, match=r"broken\.json"):
+        load_model(path)
+
+
+def test_requests_that_cannot_be_met() -> None:
+    with pytest.raises(UsageError, match="known: "):
+        fit(FakeDB(), exclude=["h100"], models=(GemmModel(),))
+    with pytest.raises(InsufficientDataError):
+        fit(FakeDB(), exclude=GPUS, models=(GemmModel(),))
+
+
+def test_identifiability_names_what_the_data_tell(fake_model) -> None:
+    found = fake_model.identifiability()
+    assert found["hbm_bandwidth"]["gemm"].status == "identified"
+    assert found["hbm_capacity"]["gemm"].status == "no_effect"
+    assert found["nvlink_bandwidth"]["gemm"].status == "no_effect"
+    assert found["power"]["gemm"].status == "assumed"
+    for by_class in found.values():
+        for verdict in by_class.values():
+            assert (verdict.status == "alias") == (verdict.alias is not None)
