@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -50,8 +49,9 @@ def events() -> Iterator[str]:
     while True:
         step = number // _CALLS_PER_STEP
         if number % _CALLS_PER_STEP == 0:
-            yield _x("user_annotation", f"ProfilerStep#{step}", 17, 17, host,
-                     _CALLS_PER_STEP * 200.0 - 1, f'"External id": {10_000_000 + step}')  # fmt: skip
+            args = f'"External id": {10_000_000 + step}'
+            length = _CALLS_PER_STEP * 200.0 - 1
+            yield _x("user_annotation", f"ProfilerStep#{step}", 17, 17, host, length, args)
         op, kernel, dims, types, length = _OPS[number % len(_OPS)]
         for frame in range(_FRAMES):
             yield _x("python_function", f"torch/nn/modules/module.py({1500 + frame * 37}): "
@@ -67,8 +67,8 @@ def events() -> Iterator[str]:
                      f'"Input Strides": {shape}, "Input Dims": {shape}, '
                      f'"Ev Idx": {number * 4 + depth}')  # fmt: skip
         launch = host + 30
-        yield _x("cuda_runtime", "cudaLaunchKernel", 17, 17, launch, 5.25,
-                 f'"External id": {number * 4 + 2}, "cbid": 211, "correlation": {number}')  # fmt: skip
+        args = f'"External id": {number * 4 + 2}, "cbid": 211, "correlation": {number}'
+        yield _x("cuda_runtime", "cudaLaunchKernel", 17, 17, launch, 5.25, args)
         device = max(device, launch + 8)
         extra, stream = "", 7
         if number % 50 == 49:
@@ -93,15 +93,16 @@ def events() -> Iterator[str]:
 
 
 def _x(cat: str, name: str, pid: int, tid: int, ts: float, dur: float, args: str) -> str:
-    return (f'{{\n    "ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid},\n'
-            f'    "ts": {ts:.3f}, "dur": {dur:.3f},\n    "args": {{\n      {args}\n    }}\n  }}')  # fmt: skip
+    head = f'"ph": "X", "cat": "{cat}", "name": "{name}", "pid": {pid}, "tid": {tid}'
+    times = f'"ts": {ts:.3f}, "dur": {dur:.3f}'
+    return f'{{\n    {head},\n    {times},\n    "args": {{\n      {args}\n    }}\n  }}'
 
 
 def write_trace(path: Path, size: int) -> None:
     """Write a trace of about ``size`` bytes of JSON; gzip if the name ends in .gz."""
-    opened = gzip.open(path, "wb", compresslevel=1) if path.suffix == ".gz" else path.open("wb")
     written = 0
-    with opened as out:
+    zipped = path.suffix == ".gz"
+    with gzip.open(path, "wb", compresslevel=1) if zipped else path.open("wb") as out:
         out.write(b'{"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": '
                   b'"NVIDIA H100 80GB HBM3"}], "distributedInfo": {"rank": 0, "world_size": 8},'
                   b'\n"traceEvents": [\n  ')  # fmt: skip
@@ -120,30 +121,30 @@ def _codesign(path: str, out: str) -> None:
     read_kineto(path).save(out)
 
 
-def _hta(path: str, out: str) -> None:
+def _hta(path: str, _out: str) -> None:
     from hta.trace_analysis import TraceAnalysis
 
     TraceAnalysis(trace_files={0: path}).get_temporal_breakdown(visualize=False)
 
 
-def _measure(reader: str, path: Path) -> tuple[float, float, float]:
-    """CPU seconds, of these before the read began, and peak MiB of one reader alone."""
+def _measure(reader: str, path: Path) -> tuple[float, float]:
+    """CPU seconds of the read and peak MiB of the process, one reader alone, on one core."""
     with tempfile.TemporaryDirectory() as folder:
         code = (
-            "import runpy, sys, time, resource\n"
-            f"m = runpy.run_path({str(Path(__file__))!r})\n"
-            "import pandas, pyarrow.parquet, numpy\n"
+            "import runpy, resource, time\n"
+            f"m = runpy.run_path({str(Path(__file__).resolve())!r})\n"
+            "import numpy, pandas, pyarrow.parquet\n"
             "b = time.process_time()\n"
             f"m[{'_' + reader!r}]({str(path)!r}, {folder + '/c.parquet'!r})\n"
             "print(time.process_time() - b, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )
+        root = str(Path(__file__).resolve().parent.parent)
         done = subprocess.run(
             [sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True,
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)},
-            preexec_fn=_pin,
+            env={**os.environ, "PYTHONPATH": root}, preexec_fn=_pin,
         )  # fmt: skip
     read, peak = map(float, done.stdout.split()[-2:])
-    return read, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, peak / 1024
+    return read, peak / 1024
 
 
 def _pin() -> None:
@@ -163,7 +164,7 @@ def main() -> None:
         path = options.keep or Path(folder) / ("trace.json" + ".gz" * options.gzip)
         write_trace(path, int(options.mb * 1e6))
         for reader in ["codesign", *(["hta"] if options.hta else [])]:
-            read, _, peak = _measure(reader, path)
+            read, peak = _measure(reader, path)
             print(f"{reader:10s} {options.mb:6.0f} MB  {read:7.2f} s CPU  "
                   f"{options.mb / read:7.1f} MB/s  peak {peak:6.0f} MiB")  # fmt: skip
 

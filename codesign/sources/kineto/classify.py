@@ -10,6 +10,8 @@ from codesign.sources.kineto import classification as tables
 # Longer than any kernel name that carries information; bounds the work of a hostile one.
 _MAX_NAME = 1000
 _CACHE = 1 << 15
+COMMUNICATION = ("nccl:", "gloo:", "xccl:")
+"""Annotations that c10d puts around its calls; they carry the shapes of the message."""
 
 
 def _compiled(rows: tuple[tuple[str, str], ...]) -> list[tuple[re.Pattern[str], str]]:
@@ -38,6 +40,17 @@ def op_rule(op: str) -> tuple[str, str] | None:
     """(op class, reader of dims) of a framework op that is one unit of work, else None."""
     name = op[:_MAX_NAME]
     return next(((c, reader) for pattern, c, reader in _OPS if pattern.search(name)), None)
+
+
+@lru_cache(_CACHE)
+def inputs_read(op: str) -> int:
+    """What of an op's recorded inputs is read: 0 nothing, 1 shapes and types, 2 values too."""
+    if op.startswith(COMMUNICATION):
+        return 1
+    rule = op_rule(op)
+    if rule is None:
+        return 0
+    return 2 if rule[0] in ("attention", "conv") else 1
 
 
 @lru_cache(_CACHE)

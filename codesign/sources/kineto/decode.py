@@ -30,6 +30,8 @@ _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BYTE = re.compile(r"\(byte (\d+)\)")
 _TRIES = 4
 _KEY_TRIES = 64
+_RESYNC_TRIES = 32
+_RESYNC_BYTES = 1 << 20
 
 
 class Event(msgspec.Struct, gc=False):
@@ -229,26 +231,28 @@ class EventReader:
         """
         if not self._repair:
             self._malformed(data, position)
-        match = EVENT_BOUNDARY.search(data, position)
-        if match is None:
+        ends = [m.start() + 1 for _, m in zip(range(_RESYNC_TRIES),
+                EVENT_BOUNDARY.finditer(data, position), strict=False)]  # fmt: skip
+        if not ends:
             if not at_end and len(data) - position <= MAX_EVENT_BYTES:
                 return None
-            match = _LAST.search(data, position)
-            if match is None:
+            last = _LAST.search(data, position)
+            if last is None:
                 self.findings.dropped += 1
                 return len(data), None, b""
-        piece = data[position : match.start() + 1]
-        mended = mend_name(piece)
-        if mended is not None:
-            try:
-                event = _ONE.decode(mended)
-            except _REFUSED:
-                pass
-            else:
+            ends = [last.start() + 1]
+        # What looks like the end of the event may stand inside of it, so try further ones.
+        for end in ends:
+            mended = mend_name(data[position:end])
+            event = _decoded(mended) if mended is not None else None
+            if event is not None and mended is not None:
                 self.findings.repaired += 1
-                return match.start() + 1, event, mended
+                return end, event, mended
+        few = len(ends) < _RESYNC_TRIES and len(data) - position < _RESYNC_BYTES
+        if few and not at_end:
+            return None
         self.findings.dropped += 1
-        return match.start() + 1, None, b""
+        return next((e for e in ends if _event_follows(data, e)), ends[0]), None, b""
 
     # -- what stands around the array ----------------------------------------------
 
@@ -327,6 +331,7 @@ class EventReader:
                 "--repair ignores it"
             )
         self.findings.repaired += 1
+        self.findings.lapses.add(what)
 
     def _truncated(self) -> None:
         reason = f" ({self._stream.cut})" if self._stream.cut else ""
@@ -366,6 +371,19 @@ def located_error(stream: ByteStream, offset: int, reason: str, hint: str) -> Da
             line += part.count(b"\n")
             left -= len(part)
     return DataError(f"{stream.path}: byte {offset} (line {line}): {reason}; {hint}")
+
+
+def _decoded(piece: bytes) -> Event | None:
+    try:
+        return _ONE.decode(piece)
+    except _REFUSED:
+        return None
+
+
+def _event_follows(data: bytes, position: int) -> bool:
+    """Whether a whole event comes next, rather than some object inside of one."""
+    _, event = _object_end(data, _skip(data, position))
+    return event is not None and event.ph is not None and event.ts is not None
 
 
 def _skip(data: bytes, position: int) -> int:

@@ -20,11 +20,13 @@ from codesign.sources.kineto.categories import (
     MEMCPY,
     MEMSET,
 )  # fmt: skip
+from codesign.sources.kineto.classify import inputs_read
 from codesign.sources.kineto.decode import Chunk, Event, EventReader, Findings, located_error
 
 _Id = int | float | str | None
 T = TypeVar("T")
 A = TypeVar("A", bound=msgspec.Struct)
+_NO_INPUTS = (b"", b"", b"")
 _NO_TEXT = msgspec.Raw(b"")
 
 
@@ -104,12 +106,12 @@ class Trace:
     launches: dict[str, Ints]
     """start, end, name, thread, process, correlation, external."""
     ops: dict[str, Ints]
-    """start, end, name, thread, external, shape, concrete, kind."""
+    """start, end, kind, name, thread, external, inputs."""
     names: list[str]
     devices: list[str]
-    shapes: list[tuple[bytes, bytes]]
-    """Text of ``Input Dims`` and ``Input type``; entry 0 is empty."""
-    concretes: list[bytes]
+    inputs: list[tuple[bytes, bytes, bytes]]
+    """Text of ``Input Dims``, ``Input type`` and, where it matters, ``Concrete Inputs``;
+    entry 0 is empty."""
     comms: list[CommArgs]
     metadata: dict[str, msgspec.Raw]
     findings: Findings
@@ -147,10 +149,8 @@ class TraceBuilder:
         self._processes: Coder[_Id] = Coder()
         self._devices: Coder[str] = Coder()
         self._streams: Coder[str] = Coder()
-        self._shapes: Coder[tuple[bytes, bytes]] = Coder()
-        self._shapes.code((b"", b""))
-        self._concretes: Coder[bytes] = Coder()
-        self._concretes.code(b"")
+        self._inputs: Coder[tuple[bytes, bytes, bytes]] = Coder()
+        self._inputs.code(_NO_INPUTS)
         self._comms: Coder[CommArgs] = Coder()
         self._device, self._launch, self._op = _Table(), _Table(), _Table()
         self._categories: Counter[str] = Counter()
@@ -260,15 +260,20 @@ class TraceBuilder:
             if not events:
                 return
         args = self._op_args(events)
-        shapes = [(bytes(a.dims), bytes(a.types) or bytes(a.types_old)) for a in args]
+        texts = [e.name or "" for e in events]
+        inputs = [
+            _NO_INPUTS if (reads := inputs_read(t)) == 0
+            else (bytes(a.dims), bytes(a.types) or bytes(a.types_old),
+                  bytes(a.concrete) if reads > 1 else b"")
+            for t, a in zip(texts, args, strict=True)
+        ]  # fmt: skip
         self._op.add(
             start=starts, end=starts + np.maximum(lasts, 0),
             kind=np.full(len(events), kind, dtype=np.int64),
-            name=self._names.codes([e.name or "" for e in events]),
+            name=self._names.codes(texts),
             thread=self._threads.codes([(e.pid, _thread(e.tid)) for e in events]),
             external=to_ids(_external(args)),
-            shape=self._shapes.codes(shapes),
-            concrete=self._concretes.codes([bytes(a.concrete) for a in args]),
+            inputs=self._inputs.codes(inputs),
         )  # fmt: skip
 
     def _args_reader(self, kind: type[A]) -> Callable[[list[Event]], list[A]]:
@@ -298,9 +303,9 @@ class TraceBuilder:
                 "start end kind name device stream correlation external size comm"
             ),
             launches=self._launch.join("start end name thread process correlation external timed"),
-            ops=self._op.join("start end kind name thread external shape concrete"),
-            names=self._names.values, devices=self._devices.values, shapes=self._shapes.values,
-            concretes=self._concretes.values, comms=self._comms.values,
+            ops=self._op.join("start end kind name thread external inputs"),
+            names=self._names.values, devices=self._devices.values,
+            inputs=self._inputs.values, comms=self._comms.values,
             metadata=reader.metadata, findings=reader.findings, unknown_categories=unknown,
             python_events=self._categories["python_function"], odd_args=self._odd_args,
         )  # fmt: skip

@@ -15,6 +15,7 @@ from codesign.sources.kineto.categories import (
     NOT_LAUNCH_MARKS,
     OP,
 )
+from codesign.sources.kineto.classify import COMMUNICATION
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.timeline import Bools
 
@@ -137,8 +138,7 @@ def _op_of(trace: Trace, launch: Ints, graph: Bools) -> tuple[Ints, int, int]:
 
 
 def _communication(trace: Trace) -> Bools:
-    """Annotations that c10d puts around its calls; they carry the shapes of the message."""
-    talks = [n.startswith(("nccl:", "gloo:", "xccl:")) for n in trace.names]
+    talks = [n.startswith(COMMUNICATION) for n in trace.names]
     named: Bools = np.array(talks or [False], dtype=bool)[trace.ops["name"]]
     result: Bools = named & (trace.ops["kind"] == ANNOTATION)
     return result

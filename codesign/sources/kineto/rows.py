@@ -184,10 +184,9 @@ def _calls(trace: Trace, links: Links, activities: Activities, inside: Ints) -> 
             return np.full(len(lead), absent, dtype=np.int64)
         return np.where(mask, ops[column][op_lead], absent)
 
-    needs_values = np.isin(classes[lead], [OP_CLASSES.index(c) for c in ("attention", "conv")])
     key = np.stack([
         classes[lead], device["name"][rows[lead]], from_op("name", has, -1),
-        from_op("shape", shaped, 0), from_op("concrete", shaped & needs_values, 0),
+        from_op("inputs", shaped, 0),
         device["comm"][rows[lead]], activities.phase[inside][lead],
         is_kernel[lead].astype(np.int64), merged[lead].astype(np.int64),
     ], axis=1)  # fmt: skip
@@ -223,8 +222,8 @@ def _deviation(row: Ints, step: Ints, length: Ints, rows: int, steps: int) -> Fl
     # Steps without the row count as zero.
     filled = np.bincount(owner, minlength=rows)
     spread = np.bincount(owner, weights=(per_cell - mean[owner]) ** 2, minlength=rows)
-    spread = spread + (steps - filled) * mean**2
-    result: Floats = np.sqrt(spread / (steps - 1)) / 1e9
+    absent = (steps - filled) * mean**2
+    result: Floats = np.sqrt((spread + absent) / (steps - 1)) / 1e9
     return result
 
 
@@ -240,14 +239,14 @@ class _RowMaker:
         self._trace = trace
 
     def row(self, key: list[int]) -> dict[str, object]:
-        class_code, kernel_code, op_code, shape, concrete, comm_code, phase, kernel, merged = key
+        class_code, kernel_code, op_code, inputs, comm_code, phase, kernel, merged = key
         trace = self._trace
         op_class = OP_CLASSES[class_code]
         kernel_name = trace.names[kernel_code]
         op_name = trace.names[op_code] if op_code >= 0 else ""
         call = None
         if op_name:
-            call = Call(op_name, *trace.shapes[shape], trace.concretes[concrete])
+            call = Call(op_name, *trace.inputs[inputs])
         dims: Dims = {}
         if op_class == "collective":
             comm = trace.comms[comm_code] if comm_code >= 0 else None

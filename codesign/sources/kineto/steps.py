@@ -42,8 +42,8 @@ def find_steps(trace: Trace, links: Links, rows: Ints, finish: Ints) -> Steps:
     """Steps from ``ProfilerStep#N``, else step-like annotations, else one for the whole capture.
 
     ``rows`` are the activities of the device in question, ``finish`` their ends. A step
-    is bounded by the host's annotation if the work it launched also runs inside it. Where the device
-    lags behind, step i runs from the first activity that it launched to the first
+    is bounded by the host's annotation if the work it launched also runs inside it.
+    Where the device lags behind, step i runs from the first activity that it launched to the first
     one of step i + 1, so that no work is cut in two or lost at the end.
     """
     begin = trace.device["start"][rows]
