@@ -18,7 +18,7 @@ from codesign.sources.perfdb._store import TableData, folder_of, table_data
 from codesign.sources.perfdb.assumed import ASSUMPTIONS
 from codesign.workload.accounting import add_work
 from codesign.workload.characterization import SourceFile
-from codesign.workload.schema import ops_frame
+from codesign.workload.schema import COLUMNS, ops_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -97,7 +97,10 @@ class PerfDB:
         rows = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
         rows = rows.assign(count=1.0, evidence="measured")
         rows["exposed_s"] = rows["time_s"]
-        return add_work(ops_frame(rows))
+        # Nulls of the right type from the start: converting objects takes longer than reading.
+        absent = {name: pd.Series(pd.NA, index=rows.index, dtype=column.dtype)
+                  for name, column in COLUMNS.items() if name not in rows}  # fmt: skip
+        return add_work(ops_frame(rows.assign(**absent)))
 
     def measure(
         self, ops: pd.DataFrame, gpu: str | System, allow_extrapolation: bool = False

@@ -25,7 +25,9 @@ def test_the_package_is_found_but_not_imported(folder):
         "db.training_ops('h100-sxm', 'collective')\n"
         "print('aiconfigurator_core' in sys.modules)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "False"
 
 
