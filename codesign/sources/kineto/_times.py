@@ -13,7 +13,9 @@ Ints = npt.NDArray[np.int64]
 INVALID_NS = int(np.iinfo(np.int64).min)
 """Marks a time that is missing, not a number or out of range."""
 MISSING_ID = -1
-_MAX_US = 2**52
+# Year 2041 from the epoch; sums and differences of a few such times fit in int64.
+_MAX_US = 2**51
+MAX_DURATION_NS = 10 * 86_400 * 10**9
 # Below this a float of microseconds is within half a nanosecond of what was written
 # (spacing 2**-10 us), so rounding gives the nanosecond back: 101 days.
 _EXACT_US = 2.0**43

@@ -19,53 +19,30 @@ import msgspec
 from codesign._common.errors import DataError
 from codesign.sources.kineto._bytestream import ByteStream
 from codesign.sources.kineto._mend import EVENT_BOUNDARY, mend_name, sanitize
+from codesign.sources.kineto._scan import (
+    BYTE,
+    EXACT_LIST,
+    LIST,
+    OBJECT,
+    ONE,
+    REFUSED,
+    Event,
+    ExactEvent,
+    cuts,
+    decoded,
+    event_follows,
+    object_end,
+    skip,
+)
 
 WINDOW_BYTES = 8 << 20
 MAX_EVENT_BYTES = 32 << 20
 MAX_METADATA_BYTES = 64 << 20
-_CUT = re.compile(rb"\}\s*,(?=\s*\{)")
 _LAST = re.compile(rb"\}\s*\]\s*(?:,\s*\"|\}|$)")
-_SKIP = re.compile(rb"[\s,]*")
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_BYTE = re.compile(r"\(byte (\d+)\)")
-_TRIES = 4
 _KEY_TRIES = 64
 _RESYNC_TRIES = 32
 _RESYNC_BYTES = 1 << 20
-
-
-class Event(msgspec.Struct, gc=False):
-    """What is read of every event; ``args`` stays text until somebody needs it."""
-
-    ph: str | None = None
-    cat: str | None = None
-    name: str | None = None
-    pid: int | str | float | None = None
-    tid: int | str | float | None = None
-    ts: int | float | str | None = None
-    dur: int | float | str | None = None
-    args: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class ExactEvent(msgspec.Struct, gc=False):
-    """The same with times as text, for times that a binary float would round."""
-
-    ph: str | None = None
-    cat: str | None = None
-    name: str | None = None
-    pid: int | str | float | None = None
-    tid: int | str | float | None = None
-    ts: msgspec.Raw = msgspec.Raw(b"")
-    dur: msgspec.Raw = msgspec.Raw(b"")
-    args: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-_LIST = msgspec.json.Decoder(list[Event])
-_EXACT_LIST = msgspec.json.Decoder(list[ExactEvent])
-_ONE = msgspec.json.Decoder(Event)
-_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
-# RecursionError: nesting deeper than any exporter writes is malformed, too.
-_REFUSED = (msgspec.DecodeError, RecursionError)
 
 
 @dataclass
@@ -90,15 +67,15 @@ class Chunk:
 
     def exact_events(self) -> list[ExactEvent]:
         """The same events with times as text."""
-        return _EXACT_LIST.decode(self.text)
+        return EXACT_LIST.decode(self.text)
 
     def offset_of(self, index: int) -> int:
         """Byte offset in the file of event ``index``. Slow: for messages only."""
         position = 1
         for _ in range(index):
-            end, _ = _object_end(self.text, _skip(self.text, position))
+            end, _ = object_end(self.text, skip(self.text, position))
             position = end
-        return self.offset + _skip(self.text, position)
+        return self.offset + skip(self.text, position)
 
 
 @dataclass
@@ -164,7 +141,7 @@ class EventReader:
         if at_end:
             taken = self._attempt(b"[" + data, len(data), ends_here=True)
             return taken if isinstance(taken, _Taken) else None
-        for cut, resume in _cuts(data):
+        for cut, resume in cuts(data):
             taken = self._attempt(b"[" + data[:cut] + b"]", resume, ends_here=False)
             if isinstance(taken, _Taken):
                 return taken
@@ -175,16 +152,16 @@ class EventReader:
     def _attempt(self, text: bytes, used: int, *, ends_here: bool) -> _Taken | bool:
         """A success, or whether an earlier cut may help."""
         try:
-            return _Taken(used, ends_here, Chunk(_LIST.decode(text), text, self._offset - 1))
-        except _REFUSED as error:
+            return _Taken(used, ends_here, Chunk(LIST.decode(text), text, self._offset - 1))
+        except REFUSED as error:
             message = str(error)
-            byte = _BYTE.search(message)
+            byte = BYTE.search(message)
             if "trailing characters" not in message or byte is None:
                 return "truncated" in message
             end = text.rfind(b"]", 0, int(byte[1]) - 1)
             text = text[: end + 1]
             # The bracket that opens ``text`` is ours, so ``end`` counts what was used.
-            return _Taken(end, True, Chunk(_LIST.decode(text), text, self._offset - 1))
+            return _Taken(end, True, Chunk(LIST.decode(text), text, self._offset - 1))
 
     def _take_careful(self, data: bytes, at_end: bool) -> _Taken:
         """Event by event, each found by the parser: locates or mends what is malformed."""
@@ -193,13 +170,13 @@ class EventReader:
         position = 0
         closed = False
         while True:
-            position = _skip(data, position)
+            position = skip(data, position)
             if position >= len(data):
                 break
             if data[position : position + 1] == b"]":
                 closed, position = True, position + 1
                 break
-            end, event = _object_end(data, position)
+            end, event = object_end(data, position)
             if event is None and end < 0 and not self._swallowed(data, position, at_end):
                 break
             if event is None:
@@ -244,7 +221,7 @@ class EventReader:
         # What looks like the end of the event may stand inside of it, so try further ones.
         for end in ends:
             mended = mend_name(data[position:end])
-            event = _decoded(mended) if mended is not None else None
+            event = decoded(mended) if mended is not None else None
             if event is not None and mended is not None:
                 self.findings.repaired += 1
                 return end, event, mended
@@ -252,7 +229,7 @@ class EventReader:
         if few and not at_end:
             return None
         self.findings.dropped += 1
-        return next((e for e in ends if _event_follows(data, e)), ends[0]), None, b""
+        return next((e for e in ends if event_follows(data, e)), ends[0]), None, b""
 
     # -- what stands around the array ----------------------------------------------
 
@@ -283,8 +260,8 @@ class EventReader:
                 searched = match.end()
                 head = sanitize(data[: match.start()])[0] + b'"":0}'
                 try:
-                    self.metadata.update(_OBJECT.decode(head))
-                except _REFUSED:
+                    self.metadata.update(OBJECT.decode(head))
+                except REFUSED:
                     continue
                 self._offset += match.end()
                 return data[match.end() :]
@@ -310,8 +287,8 @@ class EventReader:
                 self._trailing("text after the end of the list")
         else:
             try:
-                metadata = _OBJECT.decode(b'{"":0' + sanitize(rest)[0].rstrip(b"\0"))
-            except _REFUSED as error:
+                metadata = OBJECT.decode(b'{"":0' + sanitize(rest)[0].rstrip(b"\0"))
+            except REFUSED as error:
                 if "truncated" in str(error):
                     self._truncated()
                     return
@@ -349,16 +326,16 @@ class EventReader:
 
     def _malformed(self, data: bytes, position: int) -> NoReturn:
         try:
-            _ONE.decode(data[position : position + MAX_EVENT_BYTES])
+            ONE.decode(data[position : position + MAX_EVENT_BYTES])
             reason, byte = "malformed event", None
-        except _REFUSED as error:
+        except REFUSED as error:
             reason = str(error)
-            byte = _BYTE.search(reason)
+            byte = BYTE.search(reason)
         at = position + (max(0, int(byte[1]) - 1) if byte else 0)
         if "trailing characters" in reason or "truncated" in reason:
             reason, at = "an event that does not end", position
         raise located_error(
-            self._stream, self._offset + at, _BYTE.sub("", reason).strip(),
+            self._stream, self._offset + at, BYTE.sub("", reason).strip(),
             "--repair mends or drops such events",
         )  # fmt: skip
 
@@ -371,58 +348,3 @@ def located_error(stream: ByteStream, offset: int, reason: str, hint: str) -> Da
             line += part.count(b"\n")
             left -= len(part)
     return DataError(f"{stream.path}: byte {offset} (line {line}): {reason}; {hint}")
-
-
-def _decoded(piece: bytes) -> Event | None:
-    try:
-        return _ONE.decode(piece)
-    except _REFUSED:
-        return None
-
-
-def _event_follows(data: bytes, position: int) -> bool:
-    """Whether a whole event comes next, rather than some object inside of one."""
-    _, event = _object_end(data, _skip(data, position))
-    return event is not None and event.ph is not None and event.ts is not None
-
-
-def _skip(data: bytes, position: int) -> int:
-    match = _SKIP.match(data, position)
-    return match.end() if match else position
-
-
-def _cuts(data: bytes) -> list[tuple[int, int]]:
-    """Last few places that look like the end of an event: (after brace, after comma)."""
-    for reach in (1 << 12, 1 << 16, 1 << 20, len(data)):
-        start = max(0, len(data) - reach)
-        found = list(_CUT.finditer(data, start))
-        if found:
-            return [(m.start() + 1, m.end()) for m in reversed(found[-_TRIES:])]
-        if start == 0:
-            break
-    return []
-
-
-def _object_end(data: bytes, position: int) -> tuple[int, Event | None]:
-    """End of the event at ``position`` and the event.
-
-    (-1, None) if the data end first; (position, None) if it is malformed.
-    """
-    window = 1 << 14
-    view = memoryview(data)
-    while True:
-        try:
-            part = view[position : position + window]
-            event = _ONE.decode(part)
-            return position + len(part), event
-        except _REFUSED as error:
-            message = str(error)
-            byte = _BYTE.search(message)
-            if "trailing characters" in message and byte is not None:
-                end = data.rfind(b"}", position, position + int(byte[1]) - 1) + 1
-                return end, _ONE.decode(view[position:end])
-            if "truncated" not in message:
-                return position, None
-            if position + window >= len(data):
-                return -1, None
-            window *= 4

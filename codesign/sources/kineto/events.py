@@ -11,7 +11,15 @@ import msgspec
 import numpy as np
 
 from codesign.sources.kineto._bytestream import ByteStream
-from codesign.sources.kineto._times import INVALID_NS, Ints, text_to_ns, to_ids, to_ns
+from codesign.sources.kineto._scan import Event
+from codesign.sources.kineto._times import (
+    INVALID_NS,
+    MAX_DURATION_NS,
+    Ints,
+    text_to_ns,
+    to_ids,
+    to_ns,
+)
 from codesign.sources.kineto.categories import (
     CATEGORIES,
     IGNORED,
@@ -21,7 +29,7 @@ from codesign.sources.kineto.categories import (
     MEMSET,
 )  # fmt: skip
 from codesign.sources.kineto.classify import inputs_read
-from codesign.sources.kineto.decode import Chunk, Event, EventReader, Findings, located_error
+from codesign.sources.kineto.decode import Chunk, EventReader, Findings, located_error
 
 _Id = int | float | str | None
 T = TypeVar("T")
@@ -199,7 +207,7 @@ class TraceBuilder:
         chunk: Chunk, findings: Findings,
     ) -> None:  # fmt: skip
         starts, lasts = times
-        bad = (starts == INVALID_NS) | (lasts < 0)
+        bad = (starts == INVALID_NS) | (lasts < 0) | (lasts > MAX_DURATION_NS)
         if bad.any():
             if not self._repair:
                 self._refuse(events[int(bad.argmax())], chunk)
@@ -235,7 +243,7 @@ class TraceBuilder:
         raise located_error(
             self._stream, chunk.offset_of(index),
             f"{event.cat} {(event.name or '')[:80]!r} has ts={event.ts!r}, dur={event.dur!r}; "
-            "expected microseconds, dur not negative",
+            "expected microseconds, dur not negative and below ten days",
             "--repair drops such events",
         )  # fmt: skip
 

@@ -177,7 +177,9 @@ def test_unreadable_kinds_of_file(tmp_path: Path) -> None:
         read_kineto([])
 
 
-@pytest.mark.parametrize(("ts", "dur"), [(10, -5), (10, None), ("soon", 5), (1e30, 5), (None, 5)])
+@pytest.mark.parametrize(
+    ("ts", "dur"), [(10, -5), (10, None), ("soon", 5), (10, 1e15), (1e30, 5), (None, 5)]
+)
 def test_kernel_without_a_time_is_refused_or_dropped(
     tmp_path: Path, ts: object, dur: object
 ) -> None:

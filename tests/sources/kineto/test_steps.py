@@ -1,0 +1,89 @@
+"""Steps: where they come from, and what belongs to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from codesign.sources.kineto import read_kineto
+from tests.sources.kineto.traces import Event, annotation, kernel, launch, write
+
+
+def test_host_steps_with_sync(tmp_path: Path) -> None:
+    events = [annotation(1000 * i, 900, f"ProfilerStep#{i}") for i in range(3)]
+    for i in range(3):
+        events += [launch(1000 * i + 10, i), kernel(1000 * i + 100, 300 + 100 * i, corr=i)]
+    header = read_kineto(write(tmp_path, events)).header
+    assert [s.time_s for s in header.steps] == pytest.approx([900e-6] * 3)
+    assert [s.compute_s for s in header.steps] == pytest.approx([300e-6, 400e-6, 500e-6])
+    assert header.step_time_s == pytest.approx(900e-6)
+    assert header.idle_s == pytest.approx(500e-6)
+    assert header.quality.steps_by == "ProfilerStep"
+
+
+def test_a_device_that_lags_behind_loses_no_work(tmp_path: Path) -> None:
+    # The host runs ahead: three steps of 100 us, each queueing 1000 us of work.
+    events: list[Event] = [annotation(100 * i, 100, f"ProfilerStep#{i}") for i in range(3)]
+    for i in range(3):
+        for j in range(4):
+            corr = 4 * i + j
+            events += [launch(100 * i + 10 + j, corr), kernel(50 + 250 * corr, 250, corr=corr)]
+    char = read_kineto(write(tmp_path, events))
+    assert [s.kernels for s in char.header.steps] == [4, 4, 4]
+    assert [s.time_s for s in char.header.steps] == pytest.approx([1000e-6] * 3)
+    assert char.header.idle_s == pytest.approx(0.0, abs=1e-12)
+    assert float(char.ops["count"].sum()) == 4
+    assert char.ops["time_sd_s"].tolist() == pytest.approx([0.0])
+
+
+def test_the_last_step_lasts_until_its_work_is_done(tmp_path: Path) -> None:
+    events = [annotation(0, 1000, "ProfilerStep#1"), launch(10, 1), launch(20, 2),
+              kernel(50, 945, corr=1), kernel(998, 4, corr=2)]  # fmt: skip
+    (step,) = read_kineto(write(tmp_path, events)).header.steps
+    assert step.time_s == pytest.approx(1002e-6)
+    assert step.kernels == 2
+
+
+@pytest.mark.parametrize("name", ["train_step 3", "iteration_12", "Step #7", "step:4",
+                                  "execute_32_context_0(sq0)_generation_32(sq32)"])  # fmt: skip
+def test_annotations_that_mark_steps(tmp_path: Path, name: str) -> None:
+    events = [annotation(0, 100, name), launch(5, 1), kernel(10, 10, corr=1)]
+    quality = read_kineto(write(tmp_path, events)).header.quality
+    assert (quality.steps_by, quality.steps_found) == ("annotation", 1)
+
+
+def test_without_marks_the_capture_is_one_unreliable_step(tmp_path: Path) -> None:
+    events = [kernel(0, 10), kernel(30, 10), annotation(0, 5, "my layer")]
+    header = read_kineto(write(tmp_path, events)).header
+    assert (header.quality.steps_by, header.quality.steps_found) == ("none", 0)
+    assert header.step_time_s == pytest.approx(40e-6)
+    assert header.idle_s == pytest.approx(20e-6)
+    assert not header.quality.reliable("steps")
+
+
+def test_spread_between_steps(tmp_path: Path) -> None:
+    events = [annotation(1000 * i, 1000, f"ProfilerStep#{i}") for i in range(2)]
+    events += [kernel(100, 100), kernel(1100, 300)]
+    char = read_kineto(write(tmp_path, events))
+    (row,) = char.ops.to_dict("records")
+    assert row["time_s"] == pytest.approx(200e-6)
+    # Sample deviation of 100 and 300.
+    assert row["time_sd_s"] == pytest.approx(141.4213562e-6)
+
+
+def test_collective_window_gives_back_the_measured_exposure(tmp_path: Path) -> None:
+    events = [kernel(0, 100, "gemm"), kernel(50, 100, "ncclDevKernel_AllReduce", stream=20)]
+    ops = read_kineto(write(tmp_path, events)).ops.set_index("op_class")
+    comm = ops.loc["collective"]
+    assert comm["exposed_s"] == pytest.approx(50e-6)
+    assert max(0, comm["time_s"] - comm["overlap_window_s"]) == pytest.approx(comm["exposed_s"])
+    assert ops.loc["gemm", "exposed_s"] == pytest.approx(100e-6)
+
+
+def test_stacks_make_much_idle_time_an_upper_bound(tmp_path: Path) -> None:
+    events = [annotation(0, 1000, "ProfilerStep#0"), kernel(0, 10),
+              annotation(0, 5, "f.py(1): f", cat="python_function")]  # fmt: skip
+    quality = read_kineto(write(tmp_path, events)).header.quality
+    assert not quality.reliable("idle")
+    assert "upper bound" in quality.reliability["idle"].reasons[0]
