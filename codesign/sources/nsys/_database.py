@@ -1,0 +1,154 @@
+"""An Nsight Systems export as SQL: tables and columns by what is there, values as arrays.
+
+Tables come into being with their first row and may carry a version suffix, so that
+what a file holds is looked up and never assumed.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from codesign._common.errors import DataError
+
+Ints = npt.NDArray[np.int64]
+
+MISSING = -1
+"""Stands for NULL in integer columns."""
+NO_TIME = -(2**62)
+"""Stands for NULL in ``start`` and ``end``, which may be small negative numbers."""
+_HEADER = b"SQLite format 3\x00"
+_CHUNK = 500
+_DENSE_FACTOR = 8
+_MAX_STRING = 4096
+
+
+class Database:
+    """One export, opened read-only."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self._connection = connection
+        self._tables: list[str] = [
+            str(row[0])
+            for row in connection.execute(
+                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+            )
+        ]
+
+    def tables(self, name: str) -> list[str]:
+        """Tables called ``name``, with or without a suffix such as ``_V2``."""
+        pattern = re.compile(rf"{re.escape(name)}(_V\d{{1,4}})?")
+        return [t for t in self._tables if pattern.fullmatch(t)]
+
+    def columns(self, table: str) -> set[str]:
+        """Names of the columns of a table that exists."""
+        return {str(row[1]) for row in self._connection.execute(f'PRAGMA table_info("{table}")')}
+
+    def rows(self, query: str) -> Iterator[tuple[object, ...]]:
+        """Rows of a query."""
+        return self._connection.execute(query)
+
+    def integers(self, table: str, names: Sequence[str], where: str = "") -> dict[str, Ints]:
+        """Columns as int64; NULL, and a column that the table lacks, are ``MISSING``
+        or ``NO_TIME``.
+
+        Raises DataError if a value is no integer.
+        """
+        known = self.columns(table)
+        have = [n for n in names if n in known]
+        null = {n: NO_TIME if n in ("start", "end") else MISSING for n in names}
+        listed = ", ".join(f'ifnull("{n}", {null[n]})' for n in have) or "1"
+        width = max(len(have), 1)
+        cursor = self._connection.execute(f'SELECT {listed} FROM "{table}" {where}')  # noqa: S608
+        try:
+            flat = np.fromiter(chain.from_iterable(cursor), dtype=np.int64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataError(
+                f"{self.path}: table {table}: expected integers in {', '.join(have)}: {error}"
+            ) from error
+        matrix = flat.reshape(-1, width)
+        return {
+            n: np.ascontiguousarray(matrix[:, have.index(n)])
+            if n in have
+            else np.full(len(matrix), null[n], dtype=np.int64)
+            for n in names
+        }
+
+    def strings(self, ids: Ints) -> list[str]:
+        """Texts of the string ids, in their order; an id without a text reads ``?``."""
+        found: dict[int, str] = {}
+        wanted = [int(i) for i in distinct(ids)[0] if i != MISSING]
+        for table in self.tables("StringIds"):
+            for start in range(0, len(wanted), _CHUNK):
+                part = wanted[start : start + _CHUNK]
+                marks = ",".join("?" * len(part))
+                query = f'SELECT id, value FROM "{table}" WHERE id IN ({marks})'  # noqa: S608
+                found.update(
+                    (int(i), str(v)[:_MAX_STRING])
+                    for i, v in self._connection.execute(query, part)
+                    if v is not None
+                )
+        return [found.get(int(i), "?") for i in ids]
+
+
+def distinct(values: Ints) -> tuple[Ints, Ints]:
+    """Distinct values, ascending, and the place of each value among them.
+
+    As ``np.unique``, without a sort where the values span few numbers, as ids do.
+    """
+    if not len(values):
+        return values, values.astype(np.int64)
+    low, high = int(values.min()), int(values.max())
+    if high - low > _DENSE_FACTOR * len(values):
+        found, inverse = np.unique(values, return_inverse=True)
+        return found, inverse.reshape(-1).astype(np.int64)
+    seen = np.zeros(high - low + 1, dtype=bool)
+    seen[values - low] = True
+    place = np.cumsum(seen) - 1
+    return np.flatnonzero(seen) + low, place[values - low]
+
+
+@contextmanager
+def open_database(path: Path) -> Iterator[Database]:
+    """The export at ``path``, read-only.
+
+    Raises DataError if it cannot be read, is not SQLite, or turns out to be damaged
+    while the block reads it.
+    """
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(len(_HEADER))
+    except OSError as error:
+        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+    if head != _HEADER:
+        raise DataError(
+            f"{path}: not a SQLite file; make one with `nsys export --type sqlite REPORT.nsys-rep`"
+        )
+    connection = None
+    try:
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        connection.text_factory = _text
+        yield Database(path, connection)
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema in its own message
+        raise DataError(
+            f"{path}: cannot be read as an Nsight Systems export: {_reason(error)}; export it again"
+        ) from error
+    finally:
+        if connection is not None:
+            connection.close()
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", errors="replace")
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, sqlite3.Error) else "its schema is not text"
