@@ -99,7 +99,8 @@ def _backtest(recs: Recommendations) -> BacktestView:
 def _ranking_chart(recs: Recommendations) -> DotChart | None:
     if not recs.recommendations:
         return None
-    grouped = [(*cost_group(r, recs.ranking_cost), r) for r in recs.recommendations]
+    possible = [r for r in recs.recommendations if r.status != "refused"]
+    grouped = [(*cost_group(r, recs.ranking_cost), r) for r in possible]
     grouped.sort(key=lambda item: (item[0], item[2].rank))
     inputs = [
         DotInput(

@@ -31,10 +31,10 @@ def gain(interval: Interval) -> str:
     return f"x{bracketed(interval)}"
 
 
-def bracketed(interval: Interval) -> str:
+def bracketed(interval: Interval, digits: int = 3) -> str:
     """``1.23 [1.18, 1.29]``."""
-    lo, hi = significant(interval.lo), significant(interval.hi)
-    return f"{significant(interval.value)} [{lo}, {hi}]"
+    lo, hi = significant(interval.lo, digits), significant(interval.hi, digits)
+    return f"{significant(interval.value, digits)} [{lo}, {hi}]"
 
 
 def factor(value: float) -> str:

@@ -10,8 +10,10 @@ import unicodedata
 _BREAKING_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _BIDI = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+# An interval such as [1.18, 1.29] is no link, and stays readable in the source.
 _MARKDOWN = re.compile(
-    r"[\\`*\[\]|~$<>&]|(?<![^\W_])_|_(?![^\W_])|^(?:#{1,6}|[+=-]+|\d+[.)])(?=\s|$)"
+    r"[\\`*|~$<>&]|\[(?![\d., -]+\](?![(\[:]))|(?<![^\W_])_|_(?![^\W_])"
+    r"|^(?:#{1,6}|[+=-]+|\d+[.)])(?=\s|$)"
 )
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "|": "\\|"}
 

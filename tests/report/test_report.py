@@ -68,7 +68,7 @@ def test_landmarks_headings_and_labels(html: str, page: Page) -> None:
 
 
 def test_it_opens_with_the_answer(page: Page, markdown: str) -> None:
-    top = "Invest first in SM clock, +50 %: 2.74e+03 MHz: the portfolio runs x1.19 [1.16, 1.22]"
+    top = "Invest first in SM clock at +50 % (2.74e+03 MHz): the portfolio gains x1.19 [1.16, 1.22]"
     assert page.headings[1] == (2, "The answer")
     assert top in page.text
     assert top in normal(markdown.partition("## Do not invest")[0].replace("\\", ""))
@@ -173,3 +173,46 @@ def test_a_large_portfolio_stays_small() -> None:
     )
     text = render_html(msgspec.structs.replace(recs, workloads=loads, levers=levers))
     assert len(text.encode()) < 3_000_000
+
+
+def test_a_refused_lever_claims_no_gain() -> None:
+    recs = recommendations()
+    first = msgspec.structs.replace(
+        recs.recommendations[0], status="refused", headline="FP4", label="not possible"
+    )
+    changed = msgspec.structs.replace(recs, recommendations=(*recs.recommendations[1:], first))
+    page = read_html(render_html(changed))
+    row = page.tables["ranking-table"][-1]
+    assert row[1:3] == ["FP4, not possible", "–"]
+    assert row[-1] == "Refused"
+
+
+def test_the_largest_gain_is_named_where_it_is_not_first() -> None:
+    recs = recommendations()
+    best, *rest = recs.recommendations
+    order = tuple(msgspec.structs.replace(r, rank=i) for i, r in enumerate((*rest, best), start=1))
+    page = read_html(render_html(msgspec.structs.replace(recs, recommendations=order)))
+    assert "The largest gain is that of SM clock at +50 %" in page.text
+    assert "at rank 12" in page.text
+
+
+def test_an_interaction_counts_only_if_it_is_certain_and_large_enough() -> None:
+    from codesign.recommend.schema import Interval
+    from codesign.report.views.appendix import reading
+
+    assert reading(Interval(1.022, 1.006, 1.041)) == "help each other"
+    assert reading(Interval(0.954, 0.93, 0.98)) == "compete"
+    assert reading(Interval(1.002, 1.001, 1.003)) == "nearly independent"
+    assert reading(Interval(1.022, 0.99, 1.05)) == "nearly independent"
+
+
+def test_the_answer_admits_that_nothing_pays() -> None:
+    from codesign.recommend.schema import Interval
+
+    recs = recommendations()
+    none = tuple(
+        msgspec.structs.replace(r, gain=Interval(1.002, 0.999, 1.004)) for r in recs.recommendations
+    )
+    page = read_html(render_html(msgspec.structs.replace(recs, recommendations=none)))
+    assert "No lever studied is worth its place" in page.text
+    assert "Invest first" not in page.text

@@ -87,8 +87,14 @@ def gain_curve(
         _WIDTH, _HEIGHT, (_LEFT, _TOP, right, bottom), line, band, points,
         _x_ticks(x, factors), tuple((y(t), f"{t:g}") for t in y.ticks(4)), y(1.0),
         x(knee) if knee is not None and knee_on_axis else None,
-        f"saturates at {fmt.factor(knee)}" if knee is not None else "", axis_label,
+        _knee_text(knee), axis_label,
     )  # fmt: skip
+
+
+def _knee_text(knee: float | None) -> str:
+    if knee is None:
+        return ""
+    return "saturated from the start" if knee == 1.0 else f"saturates at {fmt.factor(knee)}"
 
 
 def _x_ticks(x: Log, factors: Sequence[float], room: float = 30.0) -> tuple[tuple[float, str], ...]:

@@ -8,6 +8,9 @@ from codesign.report.table import Cell, Column, Footnotes, Table, make_table
 from codesign.report.views import costs
 from codesign.report.views.terms import GLOSSARY
 
+# An interaction smaller than this changes no decision.
+MATERIAL = 0.005
+
 
 def pairs_table(recs: Recommendations) -> Table | None:
     """Pairs of levers, with what they do to each other."""
@@ -24,20 +27,21 @@ def pairs_table(recs: Recommendations) -> Table | None:
         [Cell(" + ".join(titles.get(name, name) for name in p.levers)), Cell(p.label),
          Cell(fmt.gain(p.gain), p.gain.value, tag="strong"),
          Cell(fmt.factor(p.product_of_singles), p.product_of_singles),
-         Cell(fmt.bracketed(p.interaction), p.interaction.value), Cell(reading(p.interaction)),
-         *costs.cells(p.cost, p.gain_per_cost, notes)]
+         Cell(fmt.bracketed(p.interaction, digits=4), p.interaction.value),
+         Cell(reading(p.interaction)),
+         *costs.cells(p.cost, p.gain_per_cost, notes, brief=True)]
         for p in recs.pairs
     ]  # fmt: skip
     return make_table("pairs-table", "Two levers together", columns, rows, notes)
 
 
 def reading(interaction: Interval) -> str:
-    """An interaction in words; only an interval off 1 says anything."""
-    if interaction.lo > 1.0:
+    """An interaction in words; only one off 1 by its whole interval, and by enough, counts."""
+    if interaction.lo > 1.0 and interaction.value - 1 >= MATERIAL:
         return "help each other"
-    if interaction.hi < 1.0:
+    if interaction.hi < 1.0 and 1 - interaction.value >= MATERIAL:
         return "compete"
-    return "independent, as far as the data say"
+    return "nearly independent"
 
 
 def assumptions_table(recs: Recommendations) -> Table | None:

@@ -5,8 +5,14 @@ from __future__ import annotations
 from codesign.recommend.schema import Cost, CostItem
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Footnotes
+from codesign.report.text import join_words
 
 NO_COST = "No cost is known for this change, so it is ranked by its gain."
+
+ASSUMED = (
+    "Rests on an assumed value, often an upper bound. The sources of every cost stand in the "
+    "section of its lever."
+)
 
 
 def columns(ranking_cost: str) -> list[Column]:
@@ -20,22 +26,31 @@ def columns(ranking_cost: str) -> list[Column]:
     ]  # fmt: skip
 
 
-def cells(cost: Cost | None, gain_per_cost: float | None, notes: Footnotes) -> list[Cell]:
-    """The cells of ``columns``."""
+def cells(
+    cost: Cost | None, gain_per_cost: float | None, notes: Footnotes, brief: bool = False
+) -> list[Cell]:
+    """The cells of ``columns``.
+
+    ``brief`` leaves the sources of known values to the section of the lever, and only
+    marks those that are assumed.
+    """
     if cost is None:
         dash = Cell(fmt.DASH, None, (notes.mark(NO_COST),))
         return [dash, dash, dash, Cell(fmt.DASH)]
     return [
-        *(_item(i, kind, notes) for i, kind in
+        *(_item(i, kind, notes, brief) for i, kind in
           ((cost.area, "area"), (cost.power, "power"), (cost.money, "money"))),
         Cell(fmt.number(gain_per_cost), gain_per_cost),
     ]  # fmt: skip
 
 
-def _item(item: CostItem, kind: str, notes: Footnotes) -> Cell:
+def _item(item: CostItem, kind: str, notes: Footnotes, brief: bool) -> Cell:
     if item.value is None:
         why = f": {item.source}" if item.source else ""
         return Cell(fmt.DASH, None, (notes.mark(f"No sourced value for {kind}{why}"),))
+    if brief:
+        marks = (notes.mark(ASSUMED),) if item.evidence == "assumed" else ()
+        return Cell(fmt.cost_item(item), item.value, marks)
     note = f"{kind.capitalize()}, {item.evidence}: {item.source or 'no source given'}"
     return Cell(fmt.cost_item(item), item.value, (notes.mark(note),))
 
@@ -48,9 +63,13 @@ def in_words(cost: Cost | None, gain_per_cost: float | None, ranking_cost: str) 
     if not known:
         return "no source gives its cost"
     charged = [fmt.cost_item(i) for i in known if i.value]
-    text = f"it costs {', '.join(charged)} per GPU" if charged else "it adds no cost"
+    text = f"it costs {join_words(charged)} per GPU" if charged else "it adds no cost"
     if gain_per_cost is not None:
-        text += f" ({fmt.per_cost(gain_per_cost, ranking_cost)})"
+        text += f", which is {fmt.per_cost(gain_per_cost, ranking_cost)}"
+    missing = [k for k, i in (("area", cost.area), ("power", cost.power), ("money", cost.money))
+               if i.value is None]  # fmt: skip
+    if missing:
+        text += f" (no source gives its {join_words(missing)})"
     return text
 
 

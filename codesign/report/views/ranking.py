@@ -7,7 +7,7 @@ from typing import NamedTuple
 from codesign.recommend.schema import OpShare, Recommendation, Recommendations
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
-from codesign.report.text import ellipsis, join_words, sentence
+from codesign.report.text import ellipsis, sentence
 from codesign.report.views import costs
 from codesign.report.views.terms import STATUS_WORDS
 
@@ -35,14 +35,22 @@ def headline(recs: Recommendations) -> str:
     first = recs.recommendations[0]
     if not worthwhile(first):
         return (
-            f"No lever studied is worth its place: the best, {first.headline} ({first.label}), "
+            f"No lever studied is worth its place: the best, {step_in_words(first)}, "
             f"gains {fmt.gain(first.gain)} over the portfolio."
         )
     return (
-        f"Invest first in {first.headline}, {first.label}: the portfolio runs "
-        f"{fmt.gain(first.gain)} as fast, and "
+        f"Invest first in {step_in_words(first)}: the portfolio gains {fmt.gain(first.gain)}, and "
         f"{costs.in_words(first.cost, first.gain_per_cost, recs.ranking_cost)}."
     )
+
+
+def step_in_words(rec: Recommendation) -> str:
+    """``scale-out bandwidth at +50 % (75.0 GB/s)``, inside a sentence."""
+    name = rec.headline
+    if rec.kind == "hardware" and name[1:2].islower():
+        name = name[0].lower() + name[1:]
+    change, colon, value = rec.label.partition(": ")
+    return f"{name} at {change} ({value})" if colon else f"{name}, {rec.label}"
 
 
 def how_sure(recs: Recommendations) -> str:
@@ -68,8 +76,15 @@ def how_sure(recs: Recommendations) -> str:
         parts.append(sentence(f"{STATUS_WORDS[first.status].label.lower()}: {first.reason}"))
     rest = [r for r in recs.recommendations[1:] if worthwhile(r)][:2]
     if rest:
-        words = [f"{r.headline}, {r.label}, {fmt.gain(r.gain)}" for r in rest]
-        parts.append(f"Next: {join_words(words) if len(words) == 1 else '; '.join(words)}.")
+        words = [f"{step_in_words(r)}, {fmt.gain(r.gain)}" for r in rest]
+        parts.append(f"Next: {'; '.join(words)}.")
+    largest = max(recs.recommendations, key=lambda r: (worthwhile(r), r.gain.value))
+    if largest.gain.value > first.gain.value and largest not in rest:
+        cost = costs.in_words(largest.cost, largest.gain_per_cost, recs.ranking_cost)
+        parts.append(
+            f"The largest gain is that of {step_in_words(largest)}, {fmt.gain(largest.gain)}, at "
+            f"rank {largest.rank}: {cost}."
+        )
     return " ".join(parts)
 
 
@@ -86,7 +101,7 @@ def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
         Column("Recommendation", wide=True),
         Column("Portfolio gain", True, "speedup with its 90 % interval"),
         *costs.columns(recs.ranking_cost),
-        Column("P(best)", True, "share of the joint draws in which it ranks first"),
+        Column("P(best)", True, "share of the joint draws in which it is first by its criterion"),
         Column("Carried by", wide=True, hint="ops that save most of the time"),
         Column("Evidence", hint="what the time saved rests on"),
         Column("Status"),
@@ -106,8 +121,10 @@ def _ranked_row(rec: Recommendation, hrefs: dict[str, str], notes: Footnotes) ->
         Cell(
             rec.headline + kind, rec.headline.lower(), href=hrefs.get(rec.lever, ""), sub=rec.label
         ),
-        Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
-        *costs.cells(rec.cost, rec.gain_per_cost, notes),
+        Cell(fmt.DASH)
+        if rec.status == "refused"
+        else Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
+        *costs.cells(rec.cost, rec.gain_per_cost, notes, brief=True),
         Cell(fmt.optional_share(rec.p_best), rec.p_best),
         Cell(carriers(rec.carried_by) or "nothing is saved"),
         Cell(fmt.shares(rec.evidence) or fmt.DASH, bar=tuple(fmt.ordered_parts(rec.evidence))),

@@ -13,8 +13,8 @@ class StatusWord(NamedTuple):
 
 
 STATUS_WORDS = {
-    "identified": StatusWord("Identified by data", "identified"),
-    "assumed": StatusWord("Assumed physics", "assumed"),
+    "identified": StatusWord("Identified", "identified"),
+    "assumed": StatusWord("Assumed", "assumed"),
     "not_identifiable": StatusWord("Not identifiable", "unknown"),
     "no_effect": StatusWord("No effect", "none"),
     "refused": StatusWord("Refused", "refused"),
@@ -98,7 +98,8 @@ GLOSSARY = (
     ),
     (
         "P(best)",
-        "Share of the joint draws in which this recommendation ranks first.",
+        "Share of the joint draws in which this recommendation is first by its criterion: gain per "
+        "cost among those with a cost; gain among all for those without.",
     ),
     (
         "portfolio gain",
@@ -120,7 +121,7 @@ GLOSSARY = (
     ),
     (
         "status",
-        "Identified by data: measurements of several GPUs fix the effect. Assumed physics: "
+        "Identified: measurements of several GPUs fix the effect. Assumed: "
         "the effect follows a stated physical assumption.",
     ),
 )

@@ -178,7 +178,7 @@ def _roofline_table(w: WorkloadResult, anchor: str) -> Table:
         for i, p in enumerate(drawable(w.roofline)[:10], start=1)
     ]  # fmt: skip
     caption = "The ops of the roofline that take most time, by number"
-    return make_table(f"{anchor}-roofline-table", caption, columns, rows)
+    return make_table(f"{anchor}-roofline-table", caption, columns, rows, row_header=1)
 
 
 def _top_ops(w: WorkloadResult, anchor: str) -> Table | None:
