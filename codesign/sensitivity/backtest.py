@@ -6,7 +6,7 @@ GPUs alone, a target among them is refused, and `SensitivityModel.predict` refus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,7 +25,9 @@ from codesign.sensitivity.backtest_baselines import (
 )
 from codesign.sensitivity.backtest_rows import (
     SCORED_CLASSES,
+    RowCache,
     cells,
+    fastest_by_op,
     measured_rows,
     sample,
     source_times,
@@ -90,6 +92,24 @@ def protocols(gpus: Sequence[str]) -> dict[str, Protocol]:
     return usable
 
 
+def fitted_splits(
+    db: TrainingSource,
+    protocol: str,
+    framework: str = "trtllm",
+    note: Callable[[str], None] = lambda _: None,
+) -> Iterator[tuple[Split, SensitivityModel]]:
+    """Every split of a protocol with the model fitted on its training GPUs alone.
+
+    Raises UsageError for an unknown protocol.
+    """
+    known = protocols(db.gpus())
+    if protocol not in known:
+        raise UsageError(one_of("backtest protocol", protocol, [*known]))
+    for split in known[protocol].splits:
+        note(f"fit on {', '.join(split.train)}")
+        yield split, fit(db, gpus=split.train, framework=framework)
+
+
 def op_backtest(
     db: TrainingSource,
     protocol: str = "time-ordered",
@@ -104,15 +124,12 @@ def op_backtest(
     ``rows`` is how many rows of a group and target are scored, drawn evenly; None scores
     whole tables. Raises UsageError for an unknown protocol.
     """
-    known = protocols(db.gpus())
-    if protocol not in known:
-        raise UsageError(one_of("backtest protocol", protocol, [*known]))
-    scored: list[BacktestRow] = []
-    for split in known[protocol].splits:
-        note(f"fit on {', '.join(split.train)}")
-        model = fit(db, gpus=split.train, framework=framework)
-        scored += score_split(db, model, split, framework, rows, classes, note)
-    return tuple(scored)
+    cached = RowCache(db)
+    return tuple(
+        row
+        for split, model in fitted_splits(cached, protocol, framework, note)
+        for row in score_split(cached, model, split, framework, rows, classes, note)
+    )
 
 
 def score_split(
@@ -135,14 +152,18 @@ def score_split(
     for op_class in classes:
         training = {g: measured_rows(db, g, op_class, framework) for g in split.train}
         baselines = _baselines(training)
+        fastest: dict[str, pd.Series] = {}
         for target in split.targets:
             note(f"score {op_class} on {target}")
             ops = measured_rows(db, target, op_class, framework)
             if not len(ops):
                 continue
-            sources = {g: _source_rows(db, training, g, op_class, framework)
-                       for g in sources_for(target, split)}  # fmt: skip
-            found += _score_class(model, ops, target, sources, baselines, rows)
+            sources = sources_for(target, split)
+            for gpu in sources:
+                if gpu not in fastest:
+                    fastest[gpu] = _source_rows(db, training, gpu, op_class, framework)
+            asked = {g: fastest[g] for g in sources}
+            found += _score_class(model, ops, target, asked, baselines, rows)
     return found
 
 
@@ -161,9 +182,10 @@ def sources_for(target: str, split: Split) -> tuple[str, ...]:
 
 def _source_rows(
     db: TrainingSource, training: dict[str, pd.DataFrame], gpu: str, op_class: str, framework: str
-) -> pd.DataFrame:
+) -> pd.Series:
     known = training.get(gpu)
-    return known if known is not None else measured_rows(db, gpu, op_class, framework)
+    rows = known if known is not None else measured_rows(db, gpu, op_class, framework)
+    return fastest_by_op(rows)
 
 
 def _baselines(training: dict[str, pd.DataFrame]) -> dict[tuple[str, str], FittedRoofline]:
@@ -178,11 +200,21 @@ def _baselines(training: dict[str, pd.DataFrame]) -> dict[tuple[str, str], Fitte
     return {key: fit_roofline(rows) for key, rows in parts.items()}
 
 
+def _baseline_of(
+    baselines: dict[tuple[str, str], FittedRoofline], group: str, precision: str
+) -> FittedRoofline | None:
+    """That of the precision, else of the nearest measured one: its peak still enters."""
+    for candidate in (precision, "fp8", "bf16"):
+        if (group, candidate) in baselines:
+            return baselines[group, candidate]
+    return None
+
+
 def _score_class(
     model: SensitivityModel,
     ops: pd.DataFrame,
     target: str,
-    sources: dict[str, pd.DataFrame],
+    sources: dict[str, pd.Series],
     baselines: dict[tuple[str, str], FittedRoofline],
     rows: int | None,
 ) -> list[BacktestRow]:
@@ -191,7 +223,7 @@ def _score_class(
     for group, precision, index in cells(ops):
         chosen = ops.iloc[sample(index, rows, _SEED)]
         chosen = chosen[model.covered(chosen)].reset_index(drop=True)
-        four = baselines.get((group, precision))
+        four = _baseline_of(baselines, group, precision)
         cell = _Cell(group, precision, target, system, model, four)
         found += [row for row in [cell.spec_only(chosen)] if row]
         for source, measured in sources.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,6 +17,31 @@ SCORED_CLASSES = ("gemm", "grouped_gemm", "attention", "quantize", "collective")
 _SHAPE = ("name", "precision", "phase", "m", "n", "k", "batch", "heads", "kv_heads", "q_len",
           "kv_len", "head_dim", "head_dim_v", "window", "kv_precision", "experts", "topk", "fused",
           "distribution", "collective", "message_bytes", "group_size")  # fmt: skip
+
+CACHED_TABLES = 16
+"""Tables kept between the fit and the scoring; each holds some 40 MB."""
+
+
+class RowCache:
+    """A kernel database that remembers its last tables: a fit and its score read the same."""
+
+    def __init__(self, source: TrainingSource) -> None:
+        self._source = source
+        self._tables: OrderedDict[tuple[str, str, str], pd.DataFrame] = OrderedDict()
+
+    def gpus(self) -> list[str]:
+        """Names of GPUs that have tables."""
+        return self._source.gpus()
+
+    def training_ops(self, gpu: str, op_class: str, framework: str = "trtllm") -> pd.DataFrame:
+        """Every measured row of an op class on one GPU; not to be changed by the caller."""
+        key = (gpu, op_class, framework)
+        if key not in self._tables:
+            self._tables[key] = self._source.training_ops(gpu, op_class, framework=framework)
+        self._tables.move_to_end(key)
+        while len(self._tables) > CACHED_TABLES:
+            self._tables.popitem(last=False)
+        return self._tables[key]
 
 
 def measured_rows(db: TrainingSource, gpu: str, op_class: str, framework: str) -> pd.DataFrame:
@@ -75,18 +101,26 @@ def sample(rows: NDArray[np.intp], most: int | None, seed: int) -> NDArray[np.in
     return np.sort(chosen)
 
 
-def source_times(ops: pd.DataFrame, source: pd.DataFrame) -> NDArray[np.float64]:
-    """(ops,) seconds that ``source`` measured for the same op, NaN where it did not.
+def fastest_by_op(source: pd.DataFrame) -> pd.Series:
+    """Seconds of one call by op key: what `source_times` looks ops up in.
 
-    Repeats of a shape by several kernels count as the fastest. Collectives match by
-    kernel too: SMs given to communication are in its name.
+    Repeats of a shape by several kernels count as the fastest.
     """
     if not len(source):
+        return pd.Series(dtype="float64")
+    seconds = pd.Series(numbers(source, "time_s") / numbers(source, "count"))
+    fastest: pd.Series = seconds.groupby(_keys(source)).min()
+    return fastest
+
+
+def source_times(ops: pd.DataFrame, fastest: pd.Series) -> NDArray[np.float64]:
+    """(ops,) seconds that the source measured for the same op, NaN where it did not.
+
+    Collectives match by kernel too: SMs given to communication are in its name.
+    """
+    if not len(fastest):
         return np.full(len(ops), np.nan)
-    keys = _keys(source)
-    fastest = pd.Series(numbers(source, "time_s") / numbers(source, "count")).groupby(keys).min()
-    found = fastest.reindex(_keys(ops)).to_numpy(dtype=np.float64)
-    return np.asarray(found)
+    return np.asarray(fastest.reindex(_keys(ops)).to_numpy(dtype=np.float64))
 
 
 def _keys(ops: pd.DataFrame) -> NDArray[np.uint64]:

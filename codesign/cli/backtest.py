@@ -1,0 +1,183 @@
+"""`codesign backtest`: scores on GPUs that the model has not seen, and a check on them."""
+
+from __future__ import annotations
+
+import operator
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from codesign._common.errors import CheckFailedError, UsageError
+from codesign.cli._common import check_overwrite, force_option, note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codesign._common.scores import Backtest, BacktestRow, WorkloadBacktestRow
+
+PROTOCOLS = ("time-ordered", "leave-one-gpu-out", "quick")
+_COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_CONDITION = re.compile(r"\s*([a-z_0-9]+)\s*(>=|<=|>|<)\s*([0-9.]+)\s*(?:@\s*(.+?)\s*)?")
+_METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
+
+
+@click.command("backtest")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True,
+              help="Scores (JSON) to write.")  # fmt: skip
+@click.option("--protocol", type=click.Choice(PROTOCOLS), default="time-ordered",
+              show_default=True, help="Which GPUs train and which are scored.")  # fmt: skip
+@click.option("--quick", is_flag=True,
+              help="One fit, two targets, 400 rows a group: under a minute.")  # fmt: skip
+@click.option("--framework", default="trtllm", show_default=True,
+              help="Whose kernels: trtllm, vllm or sglang.")  # fmt: skip
+@click.option("--rows", type=click.IntRange(min=1),
+              help="Rows scored of a group and target; default 4000, quick 400.")  # fmt: skip
+@click.option("--all-rows", is_flag=True, help="Score whole tables.")
+@click.option("--ops-only", is_flag=True, help="Leave the workload-level backtest out.")
+@click.option("--fail-on", multiple=True, metavar="CONDITION",
+              help="Exit 5 if a score meets it, such as 'mape>0.2' or "
+                   "'median_ape>0.05@gemm bf16'; may be repeated.")  # fmt: skip
+@force_option
+def command(
+    output: Path,
+    protocol: str,
+    quick: bool,
+    framework: str,
+    rows: int | None,
+    all_rows: bool,
+    ops_only: bool,
+    fail_on: tuple[str, ...],
+    force: bool,
+) -> None:
+    """Fit without some GPUs, and score the projections on what those GPUs measured.
+
+    \b
+    Example, every protocol's rule being that a target is never trained on:
+      codesign backtest -o backtest.json --protocol time-ordered
+      codesign backtest -o backtest.json --quick --fail-on 'mape>0.5@gemm'
+    """
+    conditions = [_condition(text) for text in fail_on]
+    if all_rows and rows is not None:
+        raise UsageError("--all-rows and --rows exclude each other; give one of them")
+    check_overwrite([output], force)
+    from codesign._common.files import write_text
+    from codesign._common.scores import Backtest
+    from codesign.sensitivity import backtest as scoring
+    from codesign.sensitivity.backtest_rows import RowCache
+    from codesign.sources.perfdb import PerfDB
+
+    db = PerfDB()
+    name = "quick" if quick else protocol
+    default = scoring.QUICK_ROWS if name == "quick" else scoring.FULL_ROWS
+    most = None if all_rows else rows or default
+    cached = RowCache(db)
+    ops: list[BacktestRow] = []
+    workloads: list[WorkloadBacktestRow] = []
+    for split, model in scoring.fitted_splits(cached, name, framework, note):
+        ops += scoring.score_split(cached, model, split, framework, most, note=note)
+        if not ops_only:
+            workloads += _workloads(db, model, split.targets)
+    amount = "whole tables" if most is None else f"at most {most} rows a group"
+    text = f"{name}: {scoring.protocols(db.gpus())[name].text}; {framework}, {amount}"
+    result = Backtest(ops=tuple(ops), workloads=tuple(workloads), protocol=text)
+    write_text(output, _json(result))
+    click.echo(text)
+    for line in [*op_lines(ops), *workload_lines(workloads)]:
+        click.echo(line)
+    note(f"wrote {output}")
+    failed = [f for c in conditions for f in c.failures(ops)]
+    if failed:
+        raise CheckFailedError(f"{len(failed)} score(s) failed a check; first: {failed[0]}")
+
+
+class Condition:
+    """``METRIC OP NUMBER [@ WORDS]``: met by rows that hold every one of the words."""
+
+    def __init__(self, metric: str, sign: str, limit: float, words: tuple[str, ...]) -> None:
+        self.metric, self.sign, self.limit, self.words = metric, sign, limit, words
+
+    def failures(self, rows: Sequence[BacktestRow]) -> list[str]:
+        """One line for every row that meets the condition; ``bias`` counts without sign."""
+        found = []
+        for row in rows:
+            label = _label(row)
+            value = float(getattr(row, self.metric))
+            value = abs(value) if self.metric == "bias" else value
+            if set(self.words) <= set(label.split()) and _COMPARE[self.sign](value, self.limit):
+                found.append(f"{label}: {self.metric} = {value:.3g} {self.sign} {self.limit:g}")
+        return found
+
+
+def _condition(text: str) -> Condition:
+    match = _CONDITION.fullmatch(text)
+    if match is None or match[1] not in _METRICS:
+        raise UsageError(
+            f"--fail-on {text!r}: expected METRIC>NUMBER or METRIC<NUMBER, then @WORDS to choose "
+            f"rows; metrics: {', '.join(_METRICS)}"
+        )
+    try:
+        limit = float(match[3])
+    except ValueError as error:
+        raise UsageError(f"--fail-on {text!r}: {match[3]} is not a number") from error
+    return Condition(match[1], match[2], limit, tuple((match[4] or "").split()))
+
+
+def _workloads(db: Any, model: Any, targets: tuple[str, ...]) -> list[WorkloadBacktestRow]:
+    """Whole workloads projected onto ``targets`` by a model that has not seen them."""
+    from codesign.hardware import load_system
+    from codesign.projection.backtest import DEFAULT_PAIRS, workload_backtest
+
+    pairs = [p for p in DEFAULT_PAIRS if load_system(p[1]).gpu.name in targets]
+    note("score whole workloads")
+    return list(workload_backtest(db, model, pairs, note=note)) if pairs else []
+
+
+def _json(result: Backtest) -> str:
+    import msgspec
+
+    encoded = msgspec.json.format(msgspec.json.encode(result), indent=1)
+    return encoded.decode("utf-8") + "\n"
+
+
+def _label(row: BacktestRow) -> str:
+    source = f"from {row.source}" if row.source else ""
+    return " ".join(f"{row.op_class} {row.precision} {row.target} {row.tier} {source}".split())
+
+
+def op_lines(rows: Sequence[BacktestRow]) -> list[str]:
+    """A table of the op scores, in per cent, the baselines beside them."""
+    heads = ("op class", "precision", "target", "tier", "from", "n", "med", "mape", "p90", "bias",
+             "cover", "roofline", "4-param", "ratio")  # fmt: skip
+    table = [heads, *(_cells(row) for row in rows)]
+    widths = [max(len(line[i]) for line in table) for i in range(len(heads))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i < 5 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]
+
+
+def _cells(row: BacktestRow) -> tuple[str, ...]:
+    def percent(value: float | None, sign: str = "") -> str:
+        return "-" if value is None else f"{100 * value:{sign}.1f}"
+
+    return (
+        row.op_class, row.precision or "-", row.target, row.tier, row.source or "-", str(row.n),
+        percent(row.median_ape), percent(row.mape), percent(row.p90_ape), percent(row.bias, "+"),
+        f"{100 * row.coverage_90:.0f}", percent(row.roofline_median_ape),
+        percent(row.fitted_roofline_median_ape), percent(row.ratio_median_ape),
+    )  # fmt: skip
+
+
+def workload_lines(rows: Sequence[WorkloadBacktestRow]) -> list[str]:
+    """One line a workload: measured and projected gain, error."""
+    return [
+        f"{r.workload}: {r.source} -> {r.target}: measured x{r.measured_gain:.2f}, projected "
+        f"x{r.projected_gain.value:.2f} [{r.projected_gain.lo:.2f}, {r.projected_gain.hi:.2f}], "
+        f"error {100 * r.error:+.1f} %"
+        for r in rows
+    ]
