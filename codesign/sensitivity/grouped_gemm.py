@@ -39,17 +39,24 @@ from codesign.sensitivity.tiles import Multiply, memory_terms, tiled_terms
 
 _PARAMETERS = (
     *TILE_PARAMETERS,
-    Parameter("kernels", 5.0, 0.5, 30.0, "launches for routing, permuting and activation",
-              prior_sd=0.7),
+    Parameter("kernels", 2.0, 0.5, 30.0, "launches for routing, permuting and activation",
+              prior_sd=0.4),
+    Parameter("kernel_s", 1e-5, 1e-7, 5e-5, "fixed time of those kernels; no lever moves it"),
     Parameter("skew_rows", 0.15, -0.5, 1.5, "log growth of the rank's rows per unit of skew",
               log=False, prior_sd=0.5),
     Parameter("skew_experts", 0.1, -0.5, 2.0, "log fall of the experts hit per unit of skew",
               log=False, prior_sd=0.5),
     Parameter("row_passes", 2.0, 0.05, 20.0, "passes over the rows outside the multiplies",
               prior_sd=1.0),
+    Parameter("row_clocks", 0.02, 1e-5, 2.0, "SM clocks per byte of those passes", prior_sd=2.0),
+    Parameter("skew_alone", 1.2, 0.0, 2.5, "more log growth where the rank holds one expert",
+              log=False, prior_sd=0.5),
 )  # fmt: skip
 SPLITS = (1, 4)
 """Split-K factors of grouped kernels: experts fill the SMs, so few are made."""
+ALONE_EXPONENT = 0.7
+"""How the extra rows of a popular rank fall with the experts that it holds: read off the
+balanced and power-law rows of the training GPUs at 1 to 128 experts a rank."""
 _SKEW = re.compile(r"power_law_(\d{1,2}(?:\.\d{1,6})?)")
 
 
@@ -110,9 +117,14 @@ class GroupedGemmModel(OpModel):
 
     def _evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
         rates = tile_rates(theta)
-        rows = f["m"] * np.exp(theta[17] * f["skew"])
+        (kernels, kernel_s, skew_rows, skew_experts, row_passes, row_clocks, skew_alone) = theta[
+            len(TILE_PARAMETERS) :
+        ]
+        # Fewer experts on a rank average less of the skew out.
+        alone = f["experts"] ** -ALONE_EXPONENT
+        rows = f["m"] * np.exp(f["skew"] * (skew_rows + skew_alone * alone))
         hit = f["experts"] * -np.expm1(-rows / f["experts"])
-        hit = np.clip(hit * np.exp(-theta[18] * f["skew"]), 1.0, np.maximum(rows, 1.0))
+        hit = np.clip(hit * np.exp(-skew_experts * f["skew"]), 1.0, np.maximum(rows, 1.0))
         per_expert = np.maximum(rows / hit, 1.0)
         parts = []
         for n, k, runs in ((f["up"] * f["n"], f["k"], np.ones_like(rows)),
@@ -125,11 +137,13 @@ class GroupedGemmModel(OpModel):
             best |= {"hbm": memory_s[0], "l2_stream": memory_s[1]}
             parts.append({name: runs * value for name, value in best.items()})
         fused = f["down"]
-        passes = theta[19] * rows * OUT_BYTES * (f["k"] + f["n"]) * fused
+        passes = row_passes * rows * OUT_BYTES * (f["k"] + f["n"]) * fused
         shuffle_s = passes / hw.hbm_bandwidth_bytes_per_s
+        shuffle_s = shuffle_s + row_clocks * passes / (hw.sm_count * hw.boost_clock_hz)
         quantize_s = cast_s(theta, f["quantized"] * rows * (f["k"] + fused * f["n"]) * 3.0, hw)
-        launch_s, host_s = fixed_s(theta, hw)
-        launch_s = launch_s + (theta[16] * hw.launch_latency_s) * fused
+        launch_s, host_s = fixed_s(theta, hw, f["quantized"])
+        launch_s = launch_s + (kernels * hw.launch_latency_s) * fused
+        host_s = host_s + kernel_s * fused
         time_s = parts[0]["time"] + parts[1]["time"] + shuffle_s + quantize_s + launch_s + host_s
         if not detail:
             return {"time": time_s}
