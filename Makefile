@@ -10,6 +10,11 @@ SHELL     := /bin/bash
 .DELETE_ON_ERROR:
 .SUFFIXES:
 
+# Steps that do not wait for each other run side by side, one core each.
+JOBS      ?= $(shell nproc)
+MAKEFLAGS += --jobs=$(JOBS) --output-sync=target
+export OPENBLAS_NUM_THREADS ?= 1
+
 PYTHON    ?= python3
 VENV      ?= .venv
 BUILD     ?= build
