@@ -253,7 +253,12 @@ class EventReader:
                 f"{self._stream.path}: not JSON (starts with {data[start : start + 12]!r}); "
                 "expected a Kineto trace, an object or a list"
             )
+        return self._find_array(data)
+
+    def _find_array(self, data: bytes) -> bytes:
+        """What follows ``"traceEvents": [``: the one at the top level, as the parser proves."""
         searched = 0
+        broken: tuple[int, str] | None = None
         for _ in range(_KEY_TRIES):
             match = _ARRAY_KEY.search(data, searched)
             if match is not None:
@@ -261,15 +266,28 @@ class EventReader:
                 head = sanitize(data[: match.start()])[0] + b'"":0}'
                 try:
                     self.metadata.update(OBJECT.decode(head))
-                except REFUSED:
+                except REFUSED as error:
+                    if broken is None and "truncated" not in str(error):
+                        broken = searched, str(error)
                     continue
-                self._offset += match.end()
-                return data[match.end() :]
+                self._offset += searched
+                return data[searched:]
             more = self._stream.read(max(len(data), 1 << 20))
             searched = max(0, len(data) - 64)
             data += more
             if not more or len(data) > MAX_METADATA_BYTES:
                 break
+        if broken is not None:
+            after, reason = broken
+            if not self._repair:
+                raise DataError(
+                    f"{self._stream.path}: malformed before the events: {reason}; "
+                    "--repair leaves that part out"
+                )
+            self.findings.repaired += 1
+            self.findings.lapses.add("malformed metadata before the events, left out")
+            self._offset += after
+            return data[after:]
         if self._stream.cut:
             self._truncated()
         raise DataError(

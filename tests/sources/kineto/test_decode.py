@@ -98,3 +98,14 @@ def test_exact_source_hash_and_size(tmp_path: Path) -> None:
     (source,) = read_kineto(path).header.sources
     assert source.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert source.bytes == path.stat().st_size
+
+
+def test_malformed_metadata_is_left_out_on_request(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    text = document([kernel(0, 10)], user="x").replace('"x"', '"x"y"')
+    path.write_text(text)
+    with pytest.raises(DataError, match="malformed before the events"):
+        read_kineto(path)
+    char = read_kineto(path, repair=True)
+    assert char.header.totals["kernels"] == 1
+    assert char.header.quality.repaired_events == 1
