@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from codesign.cli.fit import command
+from codesign.sensitivity import model as model_module
+from codesign.sensitivity.gemm import GemmModel
+from tests.sensitivity.fakes import FakeDB
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    """The command on a database in memory, with GEMM alone."""
+    import codesign.sensitivity as package
+    import codesign.sources.perfdb as perfdb
+
+    real = package.fit
+
+    def small(db, **options):
+        return real(db, models=(GemmModel(),), rows_per_gpu=60, **options)
+
+    monkeypatch.setattr(perfdb, "PerfDB", FakeDB)
+    monkeypatch.setattr(package, "fit", small)
+    return CliRunner()
+
+
+def test_writes_the_model_and_prints_its_fit(runner: CliRunner, tmp_path) -> None:
+    path = tmp_path / "model.json"
+    result = runner.invoke(command, ["-o", str(path), "--exclude", "b200-sxm"])
+    assert result.exit_code == 0, result.output
+    assert "gemm" in result.output
+    assert "excluded b200-sxm" in result.output
+    assert "b200-sxm" not in json.loads(path.read_text())["trained_on"]
+    assert model_module.load_model(path).trained_on == ("a100-80gb-sxm", "h100-sxm", "h200-sxm")
+
+
+def test_an_unknown_gpu_writes_nothing(runner: CliRunner, tmp_path) -> None:
+    path = tmp_path / "model.json"
+    result = runner.invoke(command, ["-o", str(path), "--exclude", "h100"])
+    assert "known: " in str(result.exception)
+    assert not path.exists()
+
+
+def test_help_has_an_example() -> None:
+    assert "codesign fit -o model.json" in CliRunner().invoke(command, ["--help"]).output
