@@ -38,6 +38,9 @@ from codesign.sensitivity.op_model import (
 
 REFERENCE_CLOCK_HZ = 1.8e9
 KEY_TILE = 128.0
+MERGE_SMS = 128.0
+"""SMs against which the cost of merging splits is counted. The number of the system would make
+more SMs cost time; a kernel with more SMs is free to split no further."""
 PACKED_GROUP = 32
 """Query heads a key head up to which kernels put the group into one tile."""
 GROUP_TILE = 16.0
@@ -139,9 +142,9 @@ class DecodeAttentionModel(OpModel):
         # MLA needs asynchronous copies and 228 KB of shared memory for a split kernel:
         # without them one SM walks a whole cache.
         whole = synchronous(hw) & (features["latent"] > 0)
-        splits = np.minimum(
-            np.maximum(1.0, oversplit * hw.sm_count / units), np.maximum(1.0, tiles / min_tiles)
-        )
+        most = np.maximum(1.0, tiles / min_tiles)
+        splits = np.minimum(np.maximum(1.0, oversplit * hw.sm_count / units), most)
+        merged = np.minimum(np.maximum(1.0, oversplit * MERGE_SMS / units), most)
         splits = np.where(whole, 1.0, splits)
         busy = np.minimum(hw.sm_count, units * splits)
         tile_clocks = tile_clocks * np.where(whole, sync_clocks, 1.0)
@@ -150,7 +153,9 @@ class DecodeAttentionModel(OpModel):
         size = features["cache_bytes"] + features["io_bytes"]
         return {
             "launch": launches * hw.launch_latency_s
-            + REFERENCE_CLOCK_HZ / clock * (overhead_s + merge_s * (1.0 - 1.0 / splits)),
+            + REFERENCE_CLOCK_HZ
+            / clock
+            * (overhead_s + np.where(whole, 0.0, merge_s * (1.0 - 1.0 / merged))),
             "sm": units * splits / busy * clocks / clock,
             "hbm": missed_in_l2(size / (l2_share * hw.l2_capacity_bytes))
             * size

@@ -52,9 +52,8 @@ def measured_rows(db: TrainingSource, gpu: str, op_class: str, framework: str) -
         return pd.DataFrame()
     if not len(ops):
         return ops
-    keep = ops["time_s"].fillna(0.0).gt(0.0).to_numpy(dtype=np.bool_)
-    host = [p for f, p in HOST_BOUND if f == framework]
-    keep &= ~np.isin(strings(ops, "precision"), host)
+    host = [p for f, p in HOST_BOUND if f == framework and op_class == "gemm"]
+    keep = (numbers(ops, "time_s", 0.0) > 0) & ~np.isin(strings(ops, "precision"), host)
     return ops[keep].reset_index(drop=True)
 
 

@@ -1,0 +1,178 @@
+"""Attention models: shapes against hand counts, laws of the hardware, natural experiments."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codesign.sensitivity.attention_decode import DecodeAttentionModel
+from codesign.sensitivity.attention_prefill import PrefillAttentionModel
+from codesign.sensitivity.attention_work import shape_of, tiled_keys
+from codesign.sensitivity.hardware_arrays import hardware_arrays
+from codesign.sensitivity.op_model import OpModel
+from codesign.workload.schema import ops_frame
+from tests.sensitivity.laws import (
+    CAPABILITIES,
+    assert_monotone,
+    assert_terms_agree,
+    example_system,
+    scaled,
+)
+
+PREFILL, DECODE = PrefillAttentionModel(), DecodeAttentionModel()
+
+
+def attention(**dims: object) -> pd.DataFrame:
+    row = {"op_class": "attention", "name": "a", "precision": "bf16", "batch": 4, "heads": 32,
+           "kv_heads": 8, "q_len": 2048, "kv_len": 2048, "head_dim": 128, "causal": True,
+           "count": 1.0, "evidence": "measured"}  # fmt: skip
+    return ops_frame([{**row, **dims}])
+
+
+def time_of(model: OpModel, ops: pd.DataFrame, system: object = None) -> float:
+    hw = hardware_arrays([system or example_system()])  # type: ignore[list-item]
+    variant = str(model.variant(ops)[0])
+    theta = np.array([p.initial for p in model.parameters(variant)])
+    return float(model.times(theta, model.features(ops), hw)[0, 0])
+
+
+def test_rows_go_to_exactly_one_model() -> None:
+    ops = pd.concat([
+        attention(), attention(q_len=1), attention(q_len=1, kv_len=1), attention(q_len=64),
+    ])  # fmt: skip
+    assert PREFILL.applies(ops).tolist() == [True, False, True, True]
+    assert DECODE.applies(ops).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize("missing", ["heads", "kv_heads", "q_len", "kv_len", "head_dim"])
+def test_unknown_dims_are_not_covered(missing: str) -> None:
+    ops = attention(**{missing: None})
+    assert not PREFILL.applies(ops).any()
+    assert not DECODE.applies(ops).any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 1500), st.integers(0, 1500), st.booleans(), st.sampled_from([None, 64, 700]))
+def test_tiles_cover_every_visible_pair(
+    q_len: int, before: int, causal: bool, window: int | None
+) -> None:
+    """Each visible (query, key) pair lies in a visited tile; counted pair by pair."""
+    kv_len = q_len + before
+    shape = shape_of(attention(q_len=q_len, kv_len=kv_len, causal=causal, window=window))
+    blocks, columns, longest = (float(v[0]) for v in tiled_keys(shape))
+    row = np.arange(q_len) + before
+    last = np.where(causal, row, kv_len - 1)
+    width = np.minimum(last + 1, kv_len if window is None else window)
+    assert blocks == -(-q_len // 128)
+    assert columns * 128 >= width.sum()
+    assert longest >= width.max()
+    assert longest <= columns
+
+
+def test_aligned_causal_tiles_by_hand() -> None:
+    """512 queries and keys: blocks see 128, 256, 384 and 512 columns."""
+    shape = shape_of(attention(q_len=512, kv_len=512))
+    blocks, columns, longest = tiled_keys(shape)
+    assert (blocks[0], columns[0], longest[0]) == (4, 1280, 512)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+@pytest.mark.parametrize("heads", [1, 8, 96])
+def test_no_capability_slows_attention(capability: str, heads: int) -> None:
+    factors = [0.25, 0.5, 0.9, 1.0, 1.03, 1.5, 2.0, 4.0]
+    shapes = [(1, 128), (1, 8192), (16, 512), (200, 4096)]
+    kv = max(1, heads // 8)
+    prefill = pd.concat([attention(batch=b, q_len=s, kv_len=s, heads=heads, kv_heads=kv)
+                         for b, s in shapes])  # fmt: skip
+    decode = pd.concat([attention(batch=b, q_len=1, kv_len=s, heads=heads, kv_heads=kv)
+                        for b, s in shapes])  # fmt: skip
+    assert_monotone(PREFILL, prefill, example_system(), capability, factors)
+    assert_monotone(DECODE, decode, example_system(), capability, factors)
+
+
+def test_terms_and_times_agree() -> None:
+    assert_terms_agree(PREFILL, attention(), example_system())
+    assert_terms_agree(DECODE, attention(q_len=1), example_system())
+
+
+def test_large_decode_follows_hbm_and_small_decode_does_not() -> None:
+    """Natural experiment H100 -> H200: bandwidth x1.43 shows in large caches alone."""
+    system = example_system()
+    faster = scaled(system, "hbm_bandwidth_bytes_per_s", 1.43)
+    large = attention(batch=64, q_len=1, kv_len=16384)
+    small = attention(batch=1, q_len=1, kv_len=128)
+    assert 1.30 < time_of(DECODE, large) / time_of(DECODE, large, faster) <= 1.43
+    assert time_of(DECODE, small) / time_of(DECODE, small, faster) < 1.02
+
+
+def test_gqa_reads_a_cache_once_for_its_group() -> None:
+    """Eight query heads a key head read an eighth of what eight key heads would."""
+    shared = time_of(DECODE, attention(batch=64, q_len=1, kv_len=16384, heads=32, kv_heads=4))
+    own = time_of(DECODE, attention(batch=64, q_len=1, kv_len=16384, heads=32, kv_heads=32))
+    assert 6.0 < own / shared <= 8.5
+
+
+def test_an_fp8_cache_halves_large_decode() -> None:
+    dims = {"batch": 64, "q_len": 1, "kv_len": 16384}
+    wide = time_of(DECODE, attention(**dims))
+    narrow = time_of(DECODE, attention(kv_precision="fp8", **dims))
+    assert 1.7 < wide / narrow <= 2.05
+
+
+def test_absorbed_mla_reads_the_latent_once() -> None:
+    """576 x 2 bytes a token: DeepSeek-V3's published 1,152 B of cache a layer and token."""
+    ops = attention(batch=32, heads=128, kv_heads=1, q_len=1, kv_len=4096, head_dim=576,
+                    head_dim_v=512)  # fmt: skip
+    assert DECODE.variant(ops).tolist() == ["mla_bf16"]
+    assert DECODE.features(ops)["cache_bytes"][0] == 32 * 4096 * 1152
+
+
+def test_backward_costs_two_and_a_half_forwards() -> None:
+    """Flash attention's five products against two, where compute binds."""
+    forward = time_of(PREFILL, attention(batch=16, q_len=8192, kv_len=8192))
+    backward = time_of(PREFILL, attention(batch=16, q_len=8192, kv_len=8192, phase="backward"))
+    assert backward / forward == pytest.approx(2.5, rel=0.02)
+
+
+def test_causal_prefill_nears_half_of_full() -> None:
+    dims = {"batch": 8, "q_len": 16384, "kv_len": 16384}
+    full = time_of(PREFILL, attention(causal=False, **dims))
+    half = time_of(PREFILL, attention(causal=True, **dims))
+    assert 1.85 < full / half < 2.0
+
+
+def test_exponentials_bind_when_the_tensor_peak_grows() -> None:
+    """A doubled peak alone cannot double attention: Hopper to Blackwell, same SM count."""
+    ops = attention(batch=16, q_len=8192, kv_len=8192)
+    doubled = scaled(example_system(), "peaks_flops_per_s", 2.0)
+    assert 1.05 < time_of(PREFILL, ops) / time_of(PREFILL, ops, doubled) < 1.8
+
+
+def test_sm_count_requantizes_waves() -> None:
+    """132 full-length blocks fill 132 SMs once; the same work on 131 needs a second wave."""
+    ops = attention(batch=1, heads=132, kv_heads=132, q_len=128, kv_len=128, causal=False)
+    system = example_system()
+    one_less = scaled(system, "sm_count", 131 / 132)
+    assert time_of(PREFILL, ops, one_less) > time_of(PREFILL, ops) * 1.01
+
+
+@pytest.mark.perfdb
+def test_hopper_fit_projects_h200_decode() -> None:
+    """Fitted without the H200: large decode rows within 15 % at the median, both ways."""
+    pytest.importorskip("aiconfigurator_core")
+    from codesign.hardware import system_of_gpu
+    from codesign.sensitivity import fit
+    from codesign.sources.perfdb import PerfDB
+
+    db = PerfDB()
+    model = fit(db, gpus=["a100-80gb-sxm", "h100-sxm"], models=(DECODE,))
+    ops = db.training_ops("h200-sxm", "attention")
+    ops = ops[DECODE.applies(ops) & (ops.time_s > 2e-4).to_numpy() & (ops.heads > ops.kv_heads)]
+    ops = ops[ops.heads <= 32 * ops.kv_heads].iloc[::17]
+    predicted = model.predict(ops, system_of_gpu("h200-sxm"))
+    error = predicted.time_s.to_numpy() / ops.time_s.to_numpy(dtype=float) - 1.0
+    assert len(ops) > 50
+    assert np.median(np.abs(error)) < 0.15
