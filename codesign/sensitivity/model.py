@@ -17,7 +17,7 @@ from codesign.hardware.model import System
 from codesign.sensitivity.draws import Draws, draw
 from codesign.sensitivity.errors import LeakageError
 from codesign.sensitivity.estimate import natural
-from codesign.sensitivity.hardware_arrays import Array, HardwareArrays, family, hardware_arrays
+from codesign.sensitivity.hardware_arrays import Array, family, hardware_arrays
 from codesign.sensitivity.modelfile import Identification, ModelFile, Unit, read_model, write_model
 from codesign.sensitivity.op_model import Features, OpModel, numbers
 from codesign.sensitivity.registry import MODELS
@@ -258,5 +258,3 @@ def load_model(path: Path | str) -> SensitivityModel:
     """Read a model that `SensitivityModel.save` wrote. Raises DataError if it is not one."""
     return SensitivityModel(read_model(Path(path)))
 
-
-__all__ = ["HardwareArrays", "SensitivityModel", "load_model"]
