@@ -257,4 +257,3 @@ def _shipped(name: str) -> System | None:
 def load_model(path: Path | str) -> SensitivityModel:
     """Read a model that `SensitivityModel.save` wrote. Raises DataError if it is not one."""
     return SensitivityModel(read_model(Path(path)))
-
