@@ -1,1 +1,52 @@
-"""Hardware-software co-design recommendations from measured LLM workloads."""
+"""Hardware-software co-design recommendations from measured LLM workloads.
+
+    import codesign
+    char = codesign.read("trace.json.gz")
+    model = codesign.fit(exclude=["h200-sxm"])
+    proj = codesign.project(char, model, ["hbm_bandwidth=+50%", "hgx-h200"])
+    recs = codesign.recommend("default", model)
+    codesign.render(recs, "report.html")
+
+Nothing heavy is imported until a name is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from codesign import recommend as recommend
+    from codesign._api import fit, project, render
+    from codesign.sensitivity import load_model
+    from codesign.sources import read
+    from codesign.workload.characterization import Characterization
+
+__all__ = [
+    "Characterization", "fit", "load_model", "project", "read", "recommend", "render",
+]  # fmt: skip
+
+_HOME = {
+    "Characterization": "codesign.workload.characterization",
+    "fit": "codesign._api",
+    "load_model": "codesign.sensitivity",
+    "project": "codesign._api",
+    "read": "codesign.sources",
+    "render": "codesign._api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "recommend":  # A package that can be called.
+        return importlib.import_module("codesign.recommend")
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("codesign")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -17,13 +17,13 @@ _Record = TypeVar("_Record", Recommendations, Backtest)
 
 
 def to_json(recs: Recommendations) -> bytes:
-    """The file's content: indented, keys in the order of the schema, one final newline.
+    """The file's content: indented, keys in a stable order, one final newline.
 
     Raises DataError for a number that JSON cannot hold (NaN, infinity).
     """
-    plain = msgspec.to_builtins(recs)
-    _finite(plain, "$")
-    return msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n"
+    _finite(msgspec.to_builtins(recs), "$")
+    raw = msgspec.json.encode(recs, order="deterministic")
+    return msgspec.json.format(raw, indent=2) + b"\n"
 
 
 def save_recommendations(recs: Recommendations, path: str | Path) -> None:

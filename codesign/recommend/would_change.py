@@ -117,7 +117,7 @@ def swap_weight(
     nearest = behind[np.abs(grid[behind] - weights[name]).argmin()]
     step = 1 if grid[nearest] < weights[name] else -1
     neighbour = nearest + step
-    if not 0 <= neighbour < _GRID or lead[neighbour] <= 0:
+    if not 0 <= neighbour < _GRID or lead[neighbour] < 0:
         return float(grid[nearest])
     part = lead[nearest] / (lead[nearest] - lead[neighbour])
     return float(grid[nearest] + part * (grid[neighbour] - grid[nearest]))

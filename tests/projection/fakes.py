@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from codesign.hardware.model import Gpu, System
+from codesign.sensitivity import LeakageError
 from codesign.workload.characterization import Characterization, Header
 from codesign.workload.schema import ops_frame
 
@@ -92,6 +93,18 @@ class FakeModel:
         terms = self._terms(ops, system)
         names = np.array(list(terms))
         return names[np.stack(list(terms.values())).argmax(axis=0)]
+
+    def predict(
+        self, ops: pd.DataFrame, system: System, source: System | None = None,
+        in_sample: bool = False,
+    ) -> pd.DataFrame:  # fmt: skip
+        """Whole carry-over, and +-10 % (90 %) on each op."""
+        if system.gpu.name in self.trained_on and not in_sample:
+            raise LeakageError(f"the model was fitted on {system.gpu.name}")
+        assert source is not None
+        there, here = self.times(ops, [system, source])
+        time = ops["time_s"].to_numpy(dtype=float) * there / here
+        return pd.DataFrame({"time_s": time, "time_lo_s": time / 1.1, "time_hi_s": time * 1.1})
 
     def _terms(self, ops: pd.DataFrame, system: System) -> dict[str, np.ndarray]:
         def column(name: str) -> np.ndarray:

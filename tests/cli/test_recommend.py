@@ -1,0 +1,119 @@
+"""`codesign recommend`, through the real command, on a model that is done by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from codesign._common.errors import UsageError
+from codesign.cli.recommend import command
+from codesign.recommend.jsonfile import load_recommendations
+from tests.projection.fakes import characterization, gemm
+from tests.recommend.cases import IdentifiedModel
+
+PORTFOLIO = """
+title: Two workloads
+baseline: hgx-h100
+workloads:
+  - {recipe: mine.yaml, weight: 0.5}
+  - {characterization: other.parquet, weight: 0.5}
+levers:
+  hbm_bandwidth: [1.5, 2]
+  fp4_throughput: [2]
+  hbm_capacity: ["160 GB"]
+"""
+
+
+@pytest.fixture
+def portfolio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr("codesign.sensitivity.load_model", lambda path: IdentifiedModel())
+    (tmp_path / "chars").mkdir()
+    (tmp_path / "m.json").write_text("{}")
+    memory = characterization([gemm(3.0, 1e12, 1e13)], system="hgx-h100")
+    memory.save(tmp_path / "chars" / "mine.parquet")
+    characterization([gemm(1.0, 1e15, 1e9)], system="hgx-h100").save(tmp_path / "other.parquet")
+    (tmp_path / "p.yaml").write_text(PORTFOLIO)
+    return str(tmp_path / "p.yaml")
+
+
+def _run(portfolio: str, *args: str) -> Result:
+    here = Path(portfolio).parent
+    return CliRunner().invoke(command, [
+        portfolio, "--model", str(here / "m.json"), "--characterizations", str(here / "chars"),
+        "--draws", "20", *args,
+    ])  # fmt: skip
+
+
+def test_formats_by_extension_several_at_once(portfolio: str, tmp_path: Path) -> None:
+    outputs = [str(tmp_path / "out" / name) for name in ("r.html", "r.md", "r.json")]
+    result = _run(portfolio, *(a for path in outputs for a in ("-o", path)))
+    assert result.exit_code == 0, result.output
+    recs = load_recommendations(outputs[2])
+    # x2 on the half that waits for memory: 1 / (0.25 + 0.5).
+    assert recs.levers[0].points[-1].gain.value == pytest.approx(4 / 3, rel=1e-4)
+    assert recs.provenance.inputs["p.yaml"]
+    assert {"mine.parquet", "other.parquet"} <= set(recs.provenance.inputs)
+    assert "Two workloads" in Path(outputs[0]).read_text(encoding="utf-8")
+    assert "Two workloads" in Path(outputs[1]).read_text(encoding="utf-8")
+
+
+def test_without_output_the_ranking_is_printed(portfolio: str) -> None:
+    result = _run(portfolio)
+    assert result.exit_code == 0, result.output
+    assert "HBM bandwidth" in result.output
+    assert "refused" in result.output
+    assert "no backtest was given" in result.output
+
+
+def test_what_if_options_reach_the_file(portfolio: str, tmp_path: Path) -> None:
+    out = tmp_path / "r.json"
+    result = _run(
+        portfolio, "--weights", "mine=80%", "--rank-by", "area", "--seed", "7", "-o", str(out)
+    )
+    assert result.exit_code == 0, result.output
+    recs = load_recommendations(out)
+    assert [w.weight for w in recs.workloads] == pytest.approx([0.8, 0.2])
+    assert recs.ranking_cost == "mm2 per GPU"
+    assert recs.provenance.seed == 7
+    assert any("weights set on request: mine = 0.8" in w for w in recs.warnings)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("--weights", "mine"), "expected NAME=SHARE"),
+        (("--weights", "mine=x"), "expected NAME=SHARE"),
+        (("--weights", "nope=0.1"), "unknown workload"),
+        (("-o", "report.docx"), ".docx"),
+        (("--system", "nope"), "unknown system"),
+    ],
+)
+def test_wrong_requests_are_one_line_and_write_nothing(
+    portfolio: str, args: tuple[str, ...], message: str, tmp_path: Path
+) -> None:
+    result = _run(portfolio, "-o", str(tmp_path / "r.json"), *args)
+    assert isinstance(result.exception, UsageError)
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)
+    assert not (tmp_path / "r.json").exists()
+
+
+def test_a_workload_of_another_system_is_refused(portfolio: str) -> None:
+    result = _run(portfolio, "--system", "hgx-h200")
+    assert isinstance(result.exception, UsageError)
+    assert "was characterized on hgx-h100" in str(result.exception)
+
+
+def test_the_schema_is_printed() -> None:
+    result = CliRunner().invoke(command, ["--schema"])
+    jsonschema.Draft202012Validator.check_schema(json.loads(result.output))
+
+
+def test_without_a_model_it_says_what_it_needs() -> None:
+    result = CliRunner().invoke(command, ["default"])
+    assert isinstance(result.exception, UsageError)
+    assert "--model" in str(result.exception)
