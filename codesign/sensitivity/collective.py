@@ -45,6 +45,11 @@ DEFAULT_COMM_SMS = 24.0
 """SMs that DeepEP's normal kernels take where a row does not say (its default)."""
 FABRIC_OVERLAP_P = 1.25
 """Assumed p of the norm over the time inside and between domains; 1 is one after the other."""
+_LIBRARY_OF_TABLE = (
+    ("custom_allreduce", "custom"), ("trtllm_alltoall", "slots"), ("moe_a2a", "a2a"),
+    ("deepep_ll", "low_latency"), ("deepep_normal", "normal"), ("nccl", ""),
+)  # fmt: skip
+"""Kernel family by table, whose name stands in ``name`` or ``source`` of a measured row."""
 _EXCHANGES = ("dispatch", "combine")
 
 _PARAMETERS = (
@@ -173,20 +178,22 @@ def _steps(ranks: Array) -> Array:
 
 
 def _library(ops: pd.DataFrame) -> NDArray[np.str_]:
-    """Kernel family of a row: by table where it was measured, else by phase.
+    """Kernel family of a row: that of the table where it was measured, else by phase.
 
-    Decode sends few tokens and uses low-latency kernels; everything else the normal ones.
+    Serving reduces with the custom kernels of its framework, and decode, which sends few
+    tokens, exchanges with low-latency ones; everything else runs NCCL or normal kernels.
     """
-    names = pd.Series(strings(ops, "name"))
-    kind = strings(ops, "collective")
+    joined = np.char.add(np.char.add(strings(ops, "name"), " "), strings(ops, "source"))
+    text = pd.Series(joined, dtype="object")
+    kind, phase = strings(ops, "collective"), strings(ops, "phase")
     exchange = np.isin(kind, _EXCHANGES)
-    decode = np.isin(strings(ops, "phase"), ["decode", "rollout"])
-    tables = [
-        names.eq("custom_allreduce"), names.eq("trtllm_alltoall"), names.eq("moe_a2a"),
-        names.eq("deepep_ll"), exchange & decode, exchange,
-    ]  # fmt: skip
-    choices = ["custom", "slots", "a2a", "low_latency", "low_latency", "normal"]
-    return np.asarray(np.select([np.asarray(t) for t in tables], choices, ""), dtype=np.str_)
+    decode = np.isin(phase, ["decode", "rollout"])
+    serving = (kind == "all_reduce") & (decode | (phase == "prefill"))
+    known = [(text.str.contains(stem, regex=False).to_numpy(dtype=np.bool_), library)
+             for stem, library in _LIBRARY_OF_TABLE]  # fmt: skip
+    guessed = [(exchange & decode, "low_latency"), (exchange, "normal"), (serving, "custom")]
+    conditions, choices = zip(*known, *guessed, strict=True)
+    return np.asarray(np.select(conditions, choices, ""), dtype=np.str_)
 
 
 def _comm_sms(ops: pd.DataFrame) -> Array:

@@ -192,3 +192,20 @@ def test_a100_and_h100_project_large_collectives_onto_blackwell() -> None:
     error = predicted.time_s.to_numpy() / ops.time_s.to_numpy(dtype=float) - 1.0
     assert len(ops) > 20
     assert np.median(np.abs(error)) < 0.15
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "variant"),
+    [("all_reduce", {}, "all_reduce"), ("all_reduce", {"phase": "backward"}, "all_reduce"),
+     ("all_reduce", {"phase": "decode"}, "all_reduce_custom"),
+     ("all_reduce", {"phase": "decode", "source": "x nccl_perf"}, "all_reduce"),
+     ("all_reduce", {"source": "x custom_allreduce_perf"}, "all_reduce_custom"),
+     ("dispatch", {"phase": "decode"}, "dispatch_low_latency"),
+     ("dispatch", {"phase": "forward"}, "dispatch_normal"),
+     ("dispatch", {"phase": "decode", "name": "deepep_normal"}, "dispatch_normal"),
+     ("combine", {"name": "trtllm_alltoall"}, "combine_slots")],
+)  # fmt: skip
+def test_kernel_family_is_that_of_the_table_else_of_the_phase(
+    kind: str, more: dict[str, object], variant: str
+) -> None:
+    assert MODEL.variant(collective(kind, 1024, 8, **more)).tolist() == [variant]
