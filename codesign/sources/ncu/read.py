@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,17 +13,12 @@ import numpy as np
 
 from codesign._common.errors import DataError
 from codesign.sources._textlines import csv_lines
-from codesign.sources.ncu._values import DecimalComma, number, unit
+from codesign.sources.ncu._kernel import DEVICE_NAME, IDENTITY, Kernel
+from codesign.sources.ncu._text import text_kernels
+from codesign.sources.ncu._values import DecimalComma
 
 if TYPE_CHECKING:
     import pandas as pd
-
-IDENTITY = {
-    "ID": "id", "Process ID": "process", "Process Name": "process_name", "Kernel Name": "kernel",
-    "Block Size": "block", "Grid Size": "grid", "Device": "device", "CC": "compute_capability",
-    "Context": "context", "Stream": "stream",
-}  # fmt: skip
-"""Columns that say which kernel it was; they are kept as text."""
 
 # Ours: the metrics that mean it, the most direct first, each with its unit.
 DERIVED: dict[str, tuple[str, ...]] = {
@@ -52,19 +47,9 @@ DERIVED: dict[str, tuple[str, ...]] = {
     ),
     "dram_clock_hz": ("dram__cycles_elapsed.avg.per_second [hz]", "DRAM Frequency [hz]"),
 }  # fmt: skip
-DEVICE_NAME = "device__attribute_display_name"
-
 _MAX_KERNELS = 200_000
-_MAX_METRICS = 20_000
 _TROUBLE = re.compile(r"==(ERROR|WARNING)==\s*(.{1,300})")
 _MAX_TROUBLES = 10
-
-
-@dataclass
-class _Kernel:
-    identity: dict[str, str]
-    metrics: dict[str, float] = field(default_factory=dict)
-    texts: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -82,7 +67,8 @@ class _Page:
 
 
 def read_ncu(path: str | Path) -> pd.DataFrame:
-    """Kernels of ``ncu --csv``, ``--page details`` or ``--page raw``: a row per launch.
+    """Kernels of ``ncu --csv``, ``--page details`` or ``--page raw``, or of the details page
+    as plain text: a row per launch.
 
     Columns: ``kernel, grid, block, device, compute_capability``... as text; ``duration_s,
     dram_bytes, dram_read_bytes, dram_write_bytes, dram_bytes_per_s, sm_percent,
@@ -112,8 +98,8 @@ def read_ncu(path: str | Path) -> pd.DataFrame:
     return frame
 
 
-def _kernels(path: Path, troubles: list[str]) -> list[_Kernel]:
-    found: dict[tuple[int, str, str], _Kernel] = {}
+def _kernels(path: Path, troubles: list[str]) -> list[Kernel]:
+    found: dict[tuple[int, str, str], Kernel] = {}
     page, table = None, 0
     try:
         for line, cells in _records(path, troubles):
@@ -123,6 +109,8 @@ def _kernels(path: Path, troubles: list[str]) -> list[_Kernel]:
                 _take(page, table, cells, found, f"{path}:{line}")
     except csv.Error as error:
         raise DataError(f"{path}: not a CSV table: {error}") from error
+    if page is None and (kernels := text_kernels(path)):
+        return kernels
     if page is None:
         said = f"; it says: {troubles[0]}" if troubles else ""
         raise DataError(
@@ -143,7 +131,7 @@ def _records(path: Path, troubles: list[str]) -> Iterator[tuple[int, list[str]]]
 
 
 def _take(
-    page: _Page, table: int, cells: list[str], found: dict[tuple[int, str, str], _Kernel],
+    page: _Page, table: int, cells: list[str], found: dict[tuple[int, str, str], Kernel],
     where: str,
 ) -> None:  # fmt: skip
     row = dict(zip(page.columns, cells, strict=False))
@@ -161,12 +149,12 @@ def _take(
         if len(found) >= _MAX_KERNELS:
             raise DataError(f"{where}: over {_MAX_KERNELS} kernels; profile fewer launches")
         identity = {ours: row.get(theirs, "").strip() for theirs, ours in IDENTITY.items()}
-        kernel = found[key] = _Kernel(identity)
+        kernel = found[key] = Kernel(identity)
     try:
         if page.is_raw:
             _raw_metrics(page, cells, kernel)
         elif name := row.get("Metric Name", "").strip():
-            _metric(kernel, name, row.get("Metric Unit", ""), row.get("Metric Value", ""))
+            kernel.add(name, row.get("Metric Unit", ""), row.get("Metric Value", ""))
     except DecimalComma as error:
         raise DataError(
             f"{where}: {error} has a decimal comma, so other commas are ambiguous; run ncu again "
@@ -174,24 +162,11 @@ def _take(
         ) from None
 
 
-def _raw_metrics(page: _Page, cells: list[str], kernel: _Kernel) -> None:
+def _raw_metrics(page: _Page, cells: list[str], kernel: Kernel) -> None:
     units = page.units or []
     for i, (name, value) in enumerate(zip(page.columns, cells, strict=False)):
         if name not in IDENTITY:
-            _metric(kernel, name, units[i] if i < len(units) else "", value)
-
-
-def _metric(kernel: _Kernel, name: str, unit_text: str, value: str) -> None:
-    """Keep a metric in SI; the same name with another unit is another metric."""
-    amount = number(value)
-    if np.isnan(amount):
-        if name == DEVICE_NAME and value.strip():
-            kernel.texts[name] = value.strip()
-        return
-    factor, si = unit(unit_text)
-    column = f"{name} [{si}]" if si else name
-    if len(kernel.metrics) < _MAX_METRICS:
-        kernel.metrics.setdefault(column, amount * factor)
+            kernel.add(name, units[i] if i < len(units) else "", value)
 
 
 def _derived(metrics: pd.DataFrame) -> pd.DataFrame:

@@ -39,7 +39,7 @@ class Database:
         self._tables: list[str] = [
             str(row[0])
             for row in connection.execute(
-                "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
             )
         ]
 
