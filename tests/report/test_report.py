@@ -216,3 +216,23 @@ def test_the_answer_admits_that_nothing_pays() -> None:
     page = read_html(render_html(msgspec.structs.replace(recs, recommendations=none)))
     assert "No lever studied is worth its place" in page.text
     assert "Invest first" not in page.text
+
+
+def test_the_error_chart_averages_a_family_by_rows() -> None:
+    from codesign.report.views.backtest import op_chart
+
+    recs = recommendations()
+    row = msgspec.structs.replace(
+        recs.backtest.ops[0], op_class="all_gather", target="t", tier="spec-only", source=None
+    )
+    rows = (
+        msgspec.structs.replace(row, n=100, median_ape=0.10),
+        msgspec.structs.replace(row, op_class="combine deepep_ll", n=300, median_ape=0.20),
+    )
+    chart = op_chart(msgspec.structs.replace(recs.backtest, ops=rows))
+    assert chart is not None
+    (drawn,) = chart.rows
+    # (100 x 10 % + 300 x 20 %) / 400, from the best group to the worst.
+    assert drawn.label == "collective, spec-only, 2 groups"
+    assert drawn.reading == "17.5 %"
+    assert "from 10.0 % to 20.0 %" in drawn.title
