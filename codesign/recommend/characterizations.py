@@ -50,13 +50,12 @@ def _composed(recipe: str, base: System, here: Path, database: list[PerfDB]) -> 
     from codesign.sources.perfdb import PerfDB
     from codesign.workload.recipe import load_recipe
 
-    if not database:
-        database.append(PerfDB())
     beside = here / recipe
     is_path = recipe.endswith((".yaml", ".yml"))
-    return compose(
-        load_recipe(beside if is_path and beside.is_file() else recipe), database[0], base
-    )
+    known = load_recipe(beside if is_path and beside.is_file() else recipe)
+    if not database:
+        database.append(PerfDB())
+    return compose(known, database[0], base)
 
 
 def _paths(entry: WorkloadEntry, here: Path) -> list[Path]:

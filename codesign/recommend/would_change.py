@@ -171,7 +171,9 @@ def _other_costs(study: Study, picks: Sequence[Pick], place: int) -> str:
         lever = picks[place].result.lever
         if lever in known and len(known) > 1:
             position = sorted(known, key=lambda name: (-known[name], name)).index(lever) + 1
-            parts.append(f"number {position} of {len(known)} by gain per {unit}")
+            parts.append(
+                f"number {position} of {len(known)} by gain per {unit.removesuffix(' per GPU')}"
+            )
     return f"These steps ranked otherwise: {' and '.join(parts)}." if parts else ""
 
 
