@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError, UsageError, one_of
 from codesign._common.files import sha256
 from codesign.sources._devices import system_name
+from codesign.sources._nccl_log import PRECISIONS, Log, Row, Run, parse_log
 from codesign.workload.characterization import (
     Characterization,
     Header,
@@ -26,8 +25,6 @@ from codesign.workload.characterization import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
 
 # Name of the test binary, or a part of the file's name, with all but letters taken out.
@@ -39,76 +36,12 @@ COLLECTIVES = {
     "broadcast": "broadcast",
     "sendrecv": "send_recv",
 }
-PRECISIONS = {
-    "half": "fp16", "float16": "fp16", "fp16": "fp16", "float": "fp32", "float32": "fp32",
-    "double": "fp64", "float64": "fp64", "bfloat16": "bf16", "bf16": "bf16", "int8": "int8",
-    "uint8": "int8", "char": "int8", "f8e4m3": "fp8", "f8e5m2": "fp8", "fp8_e4m3": "fp8",
-    "fp8_e5m2": "fp8", "float8_e4m3": "fp8", "float8_e5m2": "fp8",
-}  # fmt: skip
-"""Types that have a precision of the ops table; integers wider than 8 bits have none."""
-
 _LARGEST_ERROR = {"fp16": 1e-2, "bf16": 1e-2, "fp32": 1e-5, "fp64": 1e-12}
 """Old tables print the largest difference, where rounding is none: the test's own bounds."""
 
-_TYPES = (*sorted(PRECISIONS, key=len, reverse=True), "int32", "uint32", "int64", "uint64", "int")
-_ROW = re.compile(rf"(?:^|[\s:>])(\d{{1,19}})\s+(\d{{1,19}})\s+({'|'.join(_TYPES)})\s(.*)")
-_RANK = re.compile(
-    r"#\s*Rank\s+(\d+)\s+(?:Group\s+(\d+)\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+\d+"
-    r"\s+\[[^\]]*\]\s*(.*)"
-)
-_BINARY = re.compile(r"\b(\w{1,40})_perf\b")
-_VERSION = re.compile(
-    r"#\s*nccl-tests version\s+(\S+)(?:.*nccl-library=(\d+))?|NCCL version\s+(\d\S*)"
-)
-_MAX_LINE = 4096
 _MICROSECOND = 1e-6
 _GB_PER_S = 1e9
 _BENCHMARK = Reliability(False, ("a benchmark of one call at a time: there is no step",))
-
-
-@dataclass
-class _Run:
-    """One run of a test binary: what its comment lines say, and its rows."""
-
-    binary: str | None = None
-    groups: dict[int, int] = field(default_factory=dict)
-    """Group (color) by rank."""
-    hosts: dict[int, str] = field(default_factory=dict)
-    devices: set[str] = field(default_factory=set)
-    columns: list[str] = field(default_factory=list)
-    rows: list[_Row] = field(default_factory=list)
-    finished: bool = False
-    failed: bool = False
-    """The summary itself says that values were out of bounds."""
-
-    @property
-    def group(self) -> list[int]:
-        """Ranks that communicate with rank 0, whose times are printed."""
-        return [r for r, g in self.groups.items() if g == self.groups.get(0)]
-
-
-@dataclass(frozen=True)
-class _Row:
-    """One measurement: a size, out of place or in place."""
-
-    line: int
-    message_bytes: int
-    type: str
-    redop: str
-    in_place: bool
-    time: str
-    busbw: str
-    wrong: str
-
-
-@dataclass
-class _Log:
-    """Everything that the log holds."""
-
-    runs: list[_Run] = field(default_factory=list)
-    zero_rows: int = 0
-    garbled: list[int] = field(default_factory=list)
-    software: dict[str, str] = field(default_factory=dict)
 
 
 def read_nccl_tests(
@@ -130,7 +63,7 @@ def read_nccl_tests(
     path = Path(path)
     if collective is not None and collective not in KNOWN:
         raise UsageError(f"--collective: {one_of('collective', collective, KNOWN)}")
-    log = _parse(path)
+    log = parse_log(path)
     runs = [run for run in log.runs if run.columns]
     if not runs:
         raise DataError(
@@ -144,94 +77,7 @@ def read_nccl_tests(
     return Characterization(_header(path, log, runs, kinds, name, unknown), ops)
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """Lines of the log; of an overlong one only the beginning, which holds no row."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            while line := stream.readline(_MAX_LINE):
-                yield line.rstrip("\n")
-                while len(line) == _MAX_LINE and not line.endswith("\n"):
-                    line = stream.readline(_MAX_LINE)
-    except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
-
-
-def _parse(path: Path) -> _Log:
-    log = _Log()
-    run, binary = _Run(), None
-    for number, line in enumerate(_lines(path), start=1):
-        if (match := _ROW.search(line)) and "#" not in line[: match.start(1)]:
-            _take_row(log, run, number, match)
-        elif "nThread" in line and "nGpus" in line:
-            run, binary = _Run(binary=binary), None
-            log.runs.append(run)
-        elif match := _RANK.search(line):
-            _take_rank(run, match)
-        elif {"size", "count", "type", "busbw"} <= set(words := line.split()):
-            _take_header(log, run, words, path, number)
-        elif line.lstrip().startswith("# Avg bus bandwidth"):
-            run.finished = True
-        elif "Out of bounds values" in line:
-            run.failed = "FAILED" in line
-        elif match := _VERSION.search(line):
-            known = zip(("nccl-tests", "nccl", "nccl"), match.groups(), strict=True)
-            log.software.update({key: text for key, text in known if text})
-        elif (match := _BINARY.search(line)) and "concluded" not in line:
-            binary = match[1]
-    return log
-
-
-def _take_rank(run: _Run, match: re.Match[str]) -> None:
-    rank = int(match[1])
-    run.groups[rank] = int(match[2] or 0)
-    run.hosts[rank] = match[3]
-    if match[4].strip():
-        run.devices.add(match[4].strip())
-
-
-def _take_header(log: _Log, run: _Run, words: list[str], path: Path, number: int) -> None:
-    if "cputime" in words:
-        raise DataError(
-            f"{path}:{number}: the table holds CPU times (option -C); run the test without it"
-        )
-    run.columns = [w for w in words if w != "#"]
-    if run not in log.runs:
-        log.runs.append(run)
-
-
-def _take_row(log: _Log, run: _Run, number: int, match: re.Match[str]) -> None:
-    """Both measurements of a row, or a count of what could not be read."""
-    if not run.columns:
-        return
-    if not int(match[1]):
-        log.zero_rows += 1
-        return
-    words = match[4].split()
-    if "timestamp" in run.columns:  # a date and a time of day after all else
-        words = words[:-2]
-    columns = [c for c in run.columns[run.columns.index("time") :] if c != "timestamp"]
-    extra = len(words) - len(columns)  # redop and root, either of them blank in some tests
-    redop = "".join(w for w in words[: max(extra, 0)] if w.isalpha())
-    starts = [i for i, column in enumerate(columns) if column == "time"]
-    if not 0 <= extra <= 2 or not all(map(_is_value, words[extra:])):
-        log.garbled.append(number)
-        return
-    for start, end in pairwise([*starts, len(columns)]):
-        cells = dict(zip(columns[start:end], words[extra + start : extra + end], strict=True))
-        if cells["time"] == "N/A":
-            continue
-        wrong = cells.get("#wrong", cells.get("error", "N/A"))
-        run.rows.append(
-            _Row(number, int(match[1]), match[3], redop, start > 0, cells["time"], cells["busbw"],
-                 wrong)
-        )  # fmt: skip
-
-
-def _is_value(word: str) -> bool:
-    return bool(re.fullmatch(r"\d{1,15}(\.\d{0,9})?(e[+-]?\d{1,3})?|N/A", word, re.IGNORECASE))
-
-
-def _kind(run: _Run, path: Path, given: str | None) -> str:
+def _kind(run: Run, path: Path, given: str | None) -> str:
     """Kind of collective: as given, else by the binary's name, else by the file's."""
     if given is not None:
         return given
@@ -254,7 +100,7 @@ def _kind(run: _Run, path: Path, given: str | None) -> str:
     return found[0]
 
 
-def _ops(path: Path, runs: list[tuple[_Run, str]], system: str | None) -> pd.DataFrame:
+def _ops(path: Path, runs: list[tuple[Run, str]], system: str | None) -> pd.DataFrame:
     import pandas as pd
 
     from codesign.workload.accounting import add_work
@@ -284,7 +130,7 @@ def _ops(path: Path, runs: list[tuple[_Run, str]], system: str | None) -> pd.Dat
     return add_work(ops_frame(ops))
 
 
-def _name(row: _Row, kind: str) -> str:
+def _name(row: Row, kind: str) -> str:
     parts = [kind]
     if row.redop not in ("", "none", "sum"):
         parts.append(row.redop)
@@ -295,12 +141,17 @@ def _name(row: _Row, kind: str) -> str:
     return ".".join(parts)
 
 
-def _group_size(run: _Run, path: Path) -> int:
+def _group_size(run: Run, path: Path) -> int:
     size = len(run.group)
     if not size:
         raise DataError(
             f"{path}: no '#  Rank 0 ... Pid ... on ... device' lines, so the number of ranks is "
             "unknown; keep the comment lines of the log"
+        )
+    if max(run.groups) + 1 != len(run.groups):
+        raise DataError(
+            f"{path}: ranks up to {max(run.groups)} but {len(run.groups)} lines that name one; "
+            "keep the comment lines of the log"
         )
     if size == 1:
         raise DataError(
@@ -310,7 +161,7 @@ def _group_size(run: _Run, path: Path) -> int:
     return size
 
 
-def _domain_span(run: _Run, system: str | None) -> int | None:
+def _domain_span(run: Run, system: str | None) -> int | None:
     """Ranks of the group inside one NVLink domain, where the log and the system tell."""
     from codesign.hardware import load_system
 
@@ -324,7 +175,7 @@ def _domain_span(run: _Run, system: str | None) -> int | None:
     return min(most, domain)
 
 
-def _checked_time(row: _Row, kind: str, group_size: int, path: Path) -> float:
+def _checked_time(row: Row, kind: str, group_size: int, path: Path) -> float:
     """Seconds of one call, if they agree with the bus bandwidth printed beside them."""
     from codesign.workload.accounting import bus_bandwidth
 
@@ -351,7 +202,7 @@ def _half_unit(text: str) -> float:
 
 
 def _header(
-    path: Path, log: _Log, runs: list[_Run], kinds: list[str], system: str | None,
+    path: Path, log: Log, runs: list[Run], kinds: list[str], system: str | None,
     warnings: tuple[str, ...],
 ) -> Header:  # fmt: skip
     wrong = [f"line {r.line}" for run in runs for r in run.rows if _is_wrong(r, run)]
@@ -386,7 +237,7 @@ def _header(
     )  # fmt: skip
 
 
-def _is_wrong(row: _Row, run: _Run) -> bool:
+def _is_wrong(row: Row, run: Run) -> bool:
     if row.wrong == "N/A":
         return False
     counts = "#wrong" in run.columns

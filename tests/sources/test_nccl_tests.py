@@ -246,6 +246,8 @@ def test_a_log_that_stops_early_says_so(tmp_path: Path) -> None:
         ("size count type\n1 2 float\n", "no nccl-tests table"),
         (start() + NEW_HEADER + ROW, "number of ranks is unknown"),
         (start() + ranks(1) + NEW_HEADER + ROW, "one rank"),
+        (start() + ranks().replace("Rank  3", "Rnk 3") + NEW_HEADER + ROW, "ranks up to 7 but 7"),
+        (start() + ranks() + NEW_HEADER.replace("busbw", "bus", 1) + ROW, "header .* is damaged"),
         (start() + ranks() + NEW_HEADER, "no row of a size above zero"),
         (start() + ranks() + NEW_HEADER.replace("time", "cputime") + ROW, "option -C"),
         (start() + ranks() + NEW_HEADER + ROW.replace("5000.0", "0.0"), "numbers above 0"),
