@@ -14,6 +14,7 @@ from codesign._common.scores import WorkloadBacktestRow
 from codesign.hardware import load_system
 from codesign.projection.projector import project
 from codesign.projection.step import step_of
+from codesign.sensitivity.blind import unmeasured
 from codesign.workload.characterization import Characterization
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ PROTOCOL = (
     "Each recipe is composed on source and target from each one's own measured kernels. Only ops "
     "measured, or interpolated between measured shapes, on both sides decide; modelled, assumed "
     "and extrapolated ones are left out of both. The source's step is projected onto the target "
-    "by a model that never saw the target, the same draws and overlap as in the study."
+    "by a model that never saw the target, the same draws and overlap as in the study. Launch "
+    "latency, the one specification that is read off a part's own kernels, is the source's."
 )
 
 
@@ -110,7 +112,8 @@ def score(
         return None
     before, after = restricted(here, decides), restricted(there, decides)
     measured = step_of(before).step_time_s / step_of(after).step_time_s
-    gain = project(before, model, [target], joint, base=source, scoring=True).gain[0]
+    blind = unmeasured(target, model.trained_on, source)
+    gain = project(before, model, [blind], joint, base=source, scoring=True).gain[0]
     return WorkloadBacktestRow(
         workload=here.header.workload, source=source.name, target=target.name,
         measured_gain=measured, projected_gain=gain, error=gain.value / measured - 1,

@@ -32,6 +32,7 @@ from codesign.sensitivity.backtest_rows import (
     sample,
     source_times,
 )
+from codesign.sensitivity.blind import unmeasured
 from codesign.sensitivity.errors import LeakageError
 from codesign.sensitivity.fit import fit
 from codesign.sensitivity.model import SensitivityModel
@@ -218,7 +219,7 @@ def _score_class(
     baselines: dict[tuple[str, str], FittedRoofline],
     rows: int | None,
 ) -> list[BacktestRow]:
-    system = system_of_gpu(target)
+    system = unmeasured(system_of_gpu(target), model.trained_on)
     found: list[BacktestRow] = []
     for group, precision, index in cells(ops):
         chosen = ops.iloc[sample(index, rows, _SEED)]
@@ -258,7 +259,8 @@ class _Cell:
         origin = system_of_gpu(source)
         asked = _blind(shared)
         asked["time_s"] = times * numbers(shared, "count")
-        predicted = self.model.predict(asked, self.system, source=origin)
+        target = unmeasured(self.system, self.model.trained_on, origin)
+        predicted = self.model.predict(asked, target, source=origin)
         scaled = scaled_source_time(shared, times, origin, self.system)
         return self._row(shared, predicted, source, scaled)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
 from codesign._common.errors import UsageError
 from codesign.hardware import system_of_gpu
+from codesign.hardware.model import System
 from codesign.sensitivity.gemm import TILE_PARAMETERS, GemmModel
 from codesign.sensitivity.hardware_arrays import hardware_arrays
 from codesign.workload.schema import ops_frame
@@ -30,7 +33,13 @@ class FakeDB:
 
     name = "fake"
 
-    def __init__(self, noise: float = 0.03, bias: dict[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        noise: float = 0.03,
+        bias: dict[str, float] | None = None,
+        launch_latency_s: float | None = None,
+    ) -> None:
+        self.launch_latency_s = launch_latency_s
         self.truth = {p.name: p.initial for p in TILE_PARAMETERS} | {"tensor_efficiency": 0.8}
         self.noise = noise
         self.bias = bias or {}
@@ -47,9 +56,16 @@ class FakeDB:
         ops["time_s"] = self.times(ops, gpu)
         return ops
 
+    def system(self, gpu: str) -> System:
+        """The hardware behind a GPU's times; ``launch_latency_s`` overrides its own."""
+        own = system_of_gpu(gpu)
+        if self.launch_latency_s is None:
+            return own
+        return replace(own, launch_latency_s=self.launch_latency_s)
+
     def times(self, ops: pd.DataFrame, gpu: str) -> np.ndarray:
         model = GemmModel()
-        hw = hardware_arrays([system_of_gpu(gpu)])
+        hw = hardware_arrays([self.system(gpu)])
         exact = model.times(np.array(list(self.truth.values())), model.features(ops), hw)[0]
         rng = np.random.default_rng(len(gpu))
         return exact * np.exp(self.bias.get(gpu, 0.0) + self.noise * rng.standard_normal(len(ops)))
