@@ -158,3 +158,12 @@ def test_identifiability_names_what_the_data_tell(fake_model) -> None:
     for by_class in found.values():
         for verdict in by_class.values():
             assert (verdict.status == "alias") == (verdict.alias is not None)
+
+
+def test_a_model_of_other_forms_is_refused(fake_model, tmp_path) -> None:
+    path = tmp_path / "model.json"
+    fake_model.save(path)
+    renamed = path.read_text().replace('"tensor_efficiency"', '"tensor_share"')
+    path.write_text(renamed)
+    with pytest.raises(DataError, match="codesign fit"):
+        load_model(path)
