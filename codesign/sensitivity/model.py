@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from codesign._common.errors import CodesignError
+from codesign._common.errors import CodesignError, DataError
 from codesign.hardware import load_system
 from codesign.hardware.model import System
 from codesign.sensitivity.draws import Draws, draw
@@ -254,6 +254,20 @@ def _shipped(name: str) -> System | None:
         return None
 
 
-def load_model(path: Path | str) -> SensitivityModel:
-    """Read a model that `SensitivityModel.save` wrote. Raises DataError if it is not one."""
-    return SensitivityModel(read_model(Path(path)))
+def load_model(path: Path | str, models: Sequence[OpModel] = MODELS) -> SensitivityModel:
+    """Read a model that `SensitivityModel.save` wrote.
+
+    Raises DataError if it is not one, or if a codesign with other op models wrote it:
+    its parameters would be read as something else.
+    """
+    content = read_model(Path(path))
+    known = {model.name: model for model in models}
+    for unit in content.units:
+        model = known.get(unit.model)
+        names = tuple(p.name for p in model.parameters(unit.variant)) if model else ()
+        if names != unit.parameters:
+            raise DataError(
+                f"{path}: the parameters of {unit.model}/{unit.variant} are not those of this "
+                "codesign; fit it anew: codesign fit"
+            )
+    return SensitivityModel(content, models)
