@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from codesign.workload.recipe import Recipe
 
 
+ANY = "any"
+
+
 def overlap_rules(ops: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
     """Per row of ``ops``: ``hidden_by`` (a phase, null if nothing hides it) and ``share``,
     the most of that phase's compute that can.
@@ -38,8 +41,10 @@ def overlap_rules(ops: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
 def overlap_windows(ops: pd.DataFrame, recipe: Recipe) -> pd.Series[float]:
     """``overlap_window_s`` of every row from the rows' ``time_s``; null where nothing hides it.
 
-    Collectives that hide behind the same phase share its compute in proportion to
-    their own time, so that no compute hides two of them at once.
+    A kind takes no more than its share of a phase's compute and the kinds behind one
+    phase no more than all of it, in proportion to what each could use, so that no
+    compute hides two collectives at once. What hides behind any phase comes last and
+    takes what the others leave.
     """
     import pandas as pd
 
@@ -47,11 +52,32 @@ def overlap_windows(ops: pd.DataFrame, recipe: Recipe) -> pd.Series[float]:
     time = ops["time_s"].to_numpy(dtype=float, na_value=0.0)
     is_compute = ~ops["op_class"].isin(["collective", "copy"]).to_numpy(dtype=bool)
     phase = ops["phase"].to_numpy(dtype=object)
+    hidden_by = rules["hidden_by"].to_numpy(dtype=object, na_value=None)
+    kind = ops["name"].astype(str).str.split(".").str[0].to_numpy(dtype=object)
+    share = rules["share"].to_numpy(dtype=float)
     windows = np.full(len(ops), np.nan)
-    for behind in rules["hidden_by"].dropna().unique():
-        compute = time[is_compute & (phase == behind)].sum()
-        rivals = rules["hidden_by"].eq(behind).fillna(False).to_numpy(dtype=bool)
-        total = time[rivals].sum()
-        part = time[rivals] / total if total > 0 else np.zeros(int(rivals.sum()))
-        windows[rivals] = rules["share"].to_numpy()[rivals] * compute * part
+    for behind in sorted(rules["hidden_by"].dropna().unique(), key=lambda p: (p == ANY, p)):
+        if behind == ANY:
+            used_s = np.fmin(windows, time)[~np.isnan(windows)].sum()
+            compute_s = time[is_compute & (phase != "optimizer")].sum() - used_s
+        else:
+            compute_s = time[is_compute & (phase == behind)].sum()
+        groups = [np.flatnonzero((hidden_by == behind) & (kind == k))
+                  for k in sorted(set(kind[hidden_by == behind]))]  # fmt: skip
+        wanted_s = [time[g].sum() for g in groups]
+        granted_s = _granted(wanted_s, [share[g[0]] * compute_s for g in groups], compute_s)
+        for group, wanted, granted in zip(groups, wanted_s, granted_s, strict=True):
+            windows[group] = granted * time[group] / wanted if wanted > 0 else 0.0
     return pd.Series(windows, index=ops.index).astype("Float64")
+
+
+def _granted(wanted_s: list[float], limit_s: list[float], compute_s: float) -> list[float]:
+    """Compute given to each kind: at most its limit, together at most ``compute_s``.
+
+    Compute that nobody can use now is handed out too, since a kind whose time grows
+    on other hardware would find it free.
+    """
+    usable = [min(wanted, limit) for wanted, limit in zip(wanted_s, limit_s, strict=True)]
+    total = sum(usable)
+    scale = compute_s / total if total > 0 else 0.0
+    return [min(limit, use * scale) for use, limit in zip(usable, limit_s, strict=True)]

@@ -15,8 +15,8 @@ from codesign.workload.model_config import IGNORED_CONFIG_FIELDS, ModelConfig
 
 Phase = Literal["pretrain", "sft", "prefill", "decode", "rollout"]
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
-OVERLAP_KINDS = ("tp", "dp_gradients", "dp_parameters", "ep", "cp", "pp")
-OverlapKind = Literal["tp", "dp_gradients", "dp_parameters", "ep", "cp", "pp"]
+OVERLAP_KINDS = ("tp", "tp_backward", "dp_gradients", "dp_parameters", "ep", "cp", "pp")
+OverlapKind = Literal["tp", "tp_backward", "dp_gradients", "dp_parameters", "ep", "cp", "pp"]
 
 
 class Precision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,8 +88,9 @@ class Parallelism(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Overlap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What hides a kind of collective, as an assumption with its reason."""
 
-    behind: Literal["none", "forward", "backward", "prefill", "decode", "same"]
-    """Phase whose compute hides it; ``same`` is the collective's own phase."""
+    behind: Literal["none", "forward", "backward", "prefill", "decode", "same", "any"]
+    """Phase whose compute hides it; ``same`` is the collective's own phase, ``any`` every
+    phase but the optimizer, as where two micro-batches run side by side."""
     reason: str
     share: float = 1.0
     """Part of that compute that can hide it, at most."""

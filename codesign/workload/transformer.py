@@ -107,6 +107,6 @@ def assumptions(recipe: Recipe) -> dict[str, str]:
         )
     for kind, rule in recipe.overlap.items():
         behind = "never hidden" if rule.behind == "none" else (
-            f"hidden behind at most {rule.share:.0%} of {rule.behind} compute")  # fmt: skip
+            f"hidden behind at most {100 * rule.share:g} % of {rule.behind} compute")  # fmt: skip
         said[f"overlap {kind}"] = f"{behind}: {rule.reason}"
     return said

@@ -36,6 +36,10 @@ def tensor_rows(s: Share) -> list[Row]:
     to opens with an all-gather (Korthikanti et al. 2022, arXiv:2205.05198); in the
     backward pass the roles swap, and the gathered inputs are gathered once more for
     the weight gradients, since only their parts are kept.
+
+    ``tp`` are those that stand between two dependent GEMMs. ``tp_backward`` are those
+    that need not: an input is gathered again beside the dgrad GEMM, and its gradient
+    summed beside the wgrad GEMM (Megatron-LM's asynchronous linear layer).
     """
     recipe, model = s.recipe, s.recipe.model
     p, precision = recipe.parallelism, recipe.precision.activations
@@ -45,29 +49,34 @@ def tensor_rows(s: Share) -> list[Row]:
     # Shared experts are split by tp and need one all the same.
     spared = model.moe_layers if scattered and not model.n_shared_experts else 0
     regions = s.calls(2 * model.num_hidden_layers - spared)
+    moe = s.calls(model.moe_layers) if scattered else 0.0
+    edge = s.calls(1)
+    again = 1.0 if recipe.recompute == "full" else 0.0
     rows: list[Row] = []
 
-    def add(what: str, count: float, phase: str) -> None:
-        rows.extend(collective("tp", what, size, size=p.tp, stride=1, count=count,
+    def add(what: str, count: float, phase: str, kind: str = "tp", message: float = size) -> None:
+        rows.extend(collective(kind, what, message, size=p.tp, stride=1, count=count,
                                precision=precision, phase=phase))  # fmt: skip
 
     if p.sequence_parallel:
-        edge = s.calls(1)  # embedding scatters, head gathers
         for what in ("all_gather", "reduce_scatter"):
-            add(what, regions + edge, s.phase)
+            add(what, regions + edge, s.phase)  # embedding scatters, head gathers
         if recipe.training:
-            again = 2.0 if recipe.recompute != "full" else 3.0
-            add("all_gather", again * regions + edge, "backward")
-            add("reduce_scatter", (again - 1.0) * regions + edge, "backward")
-        return rows
-    add("all_reduce", regions + s.calls(1), s.phase)
-    if scattered:
-        add("all_gather", s.calls(model.moe_layers), s.phase)
-    if recipe.training:
-        again = 1.0 if recipe.recompute != "full" else 2.0
-        add("all_reduce", again * regions, "backward")
-        if scattered:
-            add("all_gather", again * s.calls(model.moe_layers), "backward")
+            add("all_gather", (1.0 + again) * regions + edge, "backward")
+            add("reduce_scatter", again * regions, "backward")
+            for what in ("all_gather", "reduce_scatter"):
+                add(what, regions + edge, "backward", "tp_backward")
+    else:
+        add("all_reduce", regions + edge, s.phase)  # once more after the embedding
+        add("all_gather", moe, s.phase)
+        if recipe.training:
+            add("all_reduce", again * regions, "backward")
+            add("all_gather", (1.0 + again) * moe, "backward")
+            # Each region's input, and the head's.
+            add("all_reduce", regions + edge, "backward", "tp_backward")
+    if not recipe.training:
+        logits = s.sampled_rows * model.vocab_size * BYTES_PER_ELEMENT[recipe.precision.lm_head]
+        add("all_gather", edge, s.phase, "tp", logits)  # each rank has its part of the vocabulary
     return rows
 
 

@@ -35,6 +35,13 @@ class Share:
         phase = "forward" if recipe.training else "decode" if recipe.decoding else "prefill"
         return cls(recipe, phase, tokens, sharded, recipe.micro_batches)
 
+    @property
+    def sampled_rows(self) -> int:
+        """Rows of logits a pass: prefill needs those of each sequence's last token only."""
+        if self.recipe.training:
+            return self.tokens
+        return self.recipe.batch if self.recipe.decoding else self.recipe.micro_batch
+
     def calls(self, layers: int) -> float:
         """Calls a step of an op that ``layers`` layers of the model have once each."""
         return layers * self.passes / self.recipe.parallelism.pp
@@ -134,9 +141,7 @@ def gated_mlp(s: Share, prefix: str, width: int, layers: int) -> list[Row]:
 def edge_rows(s: Share) -> list[Row]:
     """Embedding, final norm, output head and loss, which one pipeline stage has."""
     recipe, model = s.recipe, s.recipe.model
-    # Prefill needs the logits of the last token of each sequence only.
-    rows_out = s.tokens if recipe.training else (
-        recipe.batch if recipe.decoding else recipe.micro_batch)  # fmt: skip
+    rows_out = s.sampled_rows
     vocabulary = math.ceil(model.vocab_size / recipe.parallelism.tp / recipe.lm_head_chunks)
     chunks = s.calls(1) * recipe.lm_head_chunks
     head = gemm("lm_head", rows_out, vocabulary, model.hidden_size, count=chunks,

@@ -1,6 +1,7 @@
 """Recipes composed from measured kernels: what must add up, and what must be said."""
 
 import pytest
+from msgspec.structs import replace
 
 from codesign._common.errors import DataError, UsageError
 from codesign.workload.characterization import Characterization
@@ -9,6 +10,7 @@ from codesign.workload.recipe import list_recipes, load_recipe
 pytestmark = pytest.mark.perfdb
 SFT = "llama-3.1-8b-sft"
 DECODE = "llama-3.1-70b-decode-b16"
+DEEPSEEK = "deepseek-v3-pretrain-fp8"
 
 
 @pytest.fixture(scope="module")
@@ -78,16 +80,67 @@ def test_provenance_names_each_table_by_hash(shipped, db):
     assert header.assumptions["attention backward efficiency"].startswith("0.75")
 
 
-# Published throughput that a composition without host gaps should meet from above, not by far:
-# torchtitan's Llama-3.1-8B on 8 H100 6,667 tokens/s/GPU (less recomputation); DeepSeek-V3's own
-# pre-training 14.8e12 tokens in 2.664e6 GPU hours = 1,543 on H800.
+def fp8_8b():
+    """Megatron-Bridge 25.11: Llama-3 8B, FP8, 8 H100 with FSDP, 128 sequences of 8192."""
+    recipe = load_recipe(SFT)
+    precision = replace(recipe.precision, gemm="fp8")
+    return replace(recipe, recompute="none", gradient_accumulation=16, precision=precision)
+
+
+def fp8_70b():
+    """Megatron-Bridge 25.11: Llama-3 70B, FP8, 64 H100, tp 4, pp 8, vp 5, 128 sequences of 8192."""
+    recipe = load_recipe("llama-3.1-70b-pretrain-fp8")
+    parallelism = replace(recipe.parallelism, tp=4, pp=8, dp=2, virtual_pipeline=5)
+    return replace(recipe, recompute="none", gradient_accumulation=64, parallelism=parallelism)
+
+
+def tokens_per_s_per_gpu(char):
+    return char.header.tokens_per_step / char.header.gpus / char.header.step_time_s
+
+
+# Published tokens/s/GPU in the very configuration. DeepSeek-V3: 14.8e12 tokens in 2.664e6 GPU
+# hours (arXiv:2412.19437, on H800). A composition has no gaps and no sustained power, so it is
+# to be faster, by the 10 to 12 % that its own header names.
 @pytest.mark.parametrize(
-    ("name", "tokens_per_s_per_gpu"), [(SFT, 6667), ("deepseek-v3-pretrain-fp8", 1543)]
+    ("recipe", "published"),
+    [(fp8_8b(), 14451), (fp8_70b(), 1602), (load_recipe(DEEPSEEK), 14.8e12 / 2.664e6 / 3600)],
+    ids=["8b", "70b", "deepseek-v3"],
 )
-def test_throughput_is_near_what_was_published(shipped, name, tokens_per_s_per_gpu):
-    header = shipped[name].header
-    ours = header.tokens_per_step / header.gpus / header.step_time_s
-    assert 0.9 < ours / tokens_per_s_per_gpu < 1.6
+def test_published_steps_take_ten_to_twelve_percent_longer(db, recipe, published):
+    from codesign.sources.compose import compose
+
+    char = compose(recipe, db)
+    assert 1.05 < tokens_per_s_per_gpu(char) / published < 1.17
+    assert "10 to 12 %" in char.header.assumptions["kernel times"]
+
+
+def test_a_power_limited_part_with_less_bandwidth_is_far_below(db):
+    # torchtitan's 6,667 is of H100s with 2.4 TB/s of HBM2e and a limit of 500 W.
+    from codesign.sources.compose import compose
+
+    same = replace(load_recipe(SFT), recompute="none", gradient_accumulation=1, micro_batch=2)
+    assert 1.3 < tokens_per_s_per_gpu(compose(same, db)) / 6667 < 2.0
+
+
+def test_experts_of_large_batches_are_measured_not_extrapolated(shipped):
+    # 4 experts of 8192 rows: 262,144 tokens over 64 ranks, uniform: 4.7507 ms in the table.
+    ops = shipped[DEEPSEEK].ops.set_index("name")
+    assert ops.loc["experts", "evidence"] == "measured"
+    assert ops.loc["experts", "time_s"] / ops.loc["experts", "count"] == pytest.approx(
+        4.7507e-3, rel=1e-4
+    )
+    assert not (ops["evidence"] == "extrapolated").any()
+
+
+def test_dualpipe_hides_exchanges_behind_either_direction(shipped):
+    ops = shipped[DEEPSEEK].ops
+    exchange = ops["name"].str.startswith("ep.")
+    compute = ~ops["op_class"].isin(["collective", "copy"]) & (ops["phase"] != "optimizer")
+    sent_s = float(ops.loc[exchange, "time_s"].sum())
+    # All collectives together outlast the compute: what is left over shows, and no more.
+    others_s = float(ops.loc[(ops["op_class"] == "collective") & ~exchange, "time_s"].sum())
+    left_s = sent_s + others_s - float(ops.loc[compute, "time_s"].sum())
+    assert float(ops.loc[exchange, "exposed_s"].sum()) == pytest.approx(left_s, rel=0.02)
 
 
 def test_a_decode_gains_from_bandwidth_and_a_training_step_does_not(db):
@@ -109,12 +162,10 @@ def test_the_file_is_the_same_each_time(db, tmp_path):
 
 
 def test_a_shape_outside_the_tables_is_refused_unless_allowed(db):
-    import msgspec
-
     from codesign.sources.compose import compose
 
-    recipe = load_recipe("deepseek-v3-pretrain-fp8")
-    strict = msgspec.structs.replace(recipe, extrapolation="refuse")
+    # 16 sequences: 131,072 rows an expert, where the largest table ends at 16,384.
+    strict = replace(load_recipe(DEEPSEEK), extrapolation="refuse", micro_batch=16)
     with pytest.raises(DataError, match=r"experts.*outside the measured range"):
         compose(strict, db)
     allowed = compose(strict, db, allow_extrapolation=True)

@@ -60,3 +60,32 @@ def test_unknown_times_give_no_window_larger_than_the_compute():
     blank["time_s"] = None
     windows = overlap_windows(ops_frame(blank), recipe(dp_gradients=("backward", 1.0)))
     assert windows.iloc[4] == 0.0
+
+
+def test_a_kind_with_a_small_share_keeps_it_beside_a_large_one():
+    # 4.5 s beside 5 s of backward compute: tp_backward may use all of it, dp_gradients a tenth.
+    ops = ops_frame([
+        op("gemm", "b", "backward", 5.0),
+        op("collective", "tp_backward.all_gather", "backward", 4.0),
+        op("collective", "dp_gradients.reduce_scatter", "backward", 0.5),
+    ])  # fmt: skip
+    windows = overlap_windows(
+        ops, recipe(tp_backward=("backward", 1.0), dp_gradients=("backward", 0.1))
+    )
+    assert windows.iloc[2] == pytest.approx(0.5)
+    assert windows.iloc[1] >= 4.0
+    assert windows.sum() <= 5.0 + 1e-12
+
+
+def test_any_phase_hides_behind_what_the_others_leave():
+    ops = ops_frame([
+        op("gemm", "f", "forward", 2.0),
+        op("gemm", "b", "backward", 4.0),
+        op("optimizer", "adamw", "optimizer", 9.0),
+        op("collective", "dp_gradients.reduce_scatter", "backward", 1.0),
+        op("collective", "ep.dispatch", "forward", 4.0),
+        op("collective", "ep.dispatch", "backward", 4.0),
+    ])  # fmt: skip
+    windows = overlap_windows(ops, recipe(ep=("any", 1.0), dp_gradients=("backward", 1.0)))
+    # 6 s of forward and backward less the 1 s that hides the gradients, halved.
+    assert windows.iloc[4] == windows.iloc[5] == pytest.approx(2.5)

@@ -188,6 +188,32 @@ def test_tensor_parallel_sums_twice_a_layer_and_direction():
     assert not build_ops(SFT)["name"].str.startswith("tp.").any()
 
 
+def test_tensor_parallel_ranks_gather_the_logits_they_sample_from():
+    logits = row(build_ops(DECODE), "tp.all_gather")
+    assert logits["count"] == 1
+    assert logits["message_bytes"] == 16 * 128256 * 2
+
+
+def test_backward_sums_that_a_weight_gradient_can_hide_are_kept_apart():
+    # Megatron-LM: of a region's gather and scatter, forward; gather of the sum's gradient, gather
+    # of the input once more, scatter of its gradient, backward. Two regions in 80 layers.
+    per_stage = 32 / 4
+    regions, edge = 2 * 80 * per_stage, per_stage
+    ops = build_ops(PRETRAIN)
+    counts = {(r["name"], r["phase"]): r["count"] for _, r in ops.iterrows()
+              if r["name"].startswith("tp")}  # fmt: skip
+    assert counts == {
+        ("tp.all_gather", "forward"): regions + edge,
+        ("tp.reduce_scatter", "forward"): regions + edge,
+        ("tp.all_gather", "backward"): regions + edge,
+        ("tp_backward.all_gather", "backward"): regions + edge,
+        ("tp_backward.reduce_scatter", "backward"): regions + edge,
+    }
+    plain = build_ops(with_(PRETRAIN, sequence_parallel=False))
+    summed = row(plain, "tp_backward.all_reduce")
+    assert summed["count"] == regions + edge  # each region's input, and the head's
+
+
 def test_sequence_parallelism_sends_as_much_as_the_all_reduces_it_replaces():
     split = build_ops(PRETRAIN)
     whole = build_ops(with_(PRETRAIN, sequence_parallel=False))

@@ -84,9 +84,24 @@ class Lookup:
         precision, fused = op.text("precision", "bf16"), op.text("fused")
         if not fused:
             raise DataError(f"{self.gpu}: {op.label}: plain grouped GEMMs were not measured")
-        table = self._moe(precision, fused, op.text("distribution", "balanced"))
-        m, experts = op.size("m"), op.size("experts")
-        answer = table.time(m, op.size("n"), op.size("k"), experts, op.get("topk", 1))
+        distribution = op.text("distribution", "balanced")
+        table = self._moe("moe_perf", precision, fused, distribution)
+        if table is None:
+            known = ", ".join(sorted(self._data("moe_perf").rows["precision"].unique()))
+            raise DataError(
+                f"{self.gpu}: no measured {precision} {fused} layer ({distribution}); "
+                f"measured precisions: {known}"
+            )
+        shape = (op.size("m"), op.size("n"), op.size("k"), op.size("experts"), op.get("topk", 1))
+        try:
+            answer = table.time(*shape)
+        except OutOfRangeError:
+            # Large batches were measured apart, with DeepGEMM's kernels.
+            large = self._moe("wideep_context_moe_perf", precision, fused, distribution)
+            if large is None or not large.holds(*shape):
+                raise
+            self.used.add("wideep_context_moe_perf")
+            answer = large.time(*shape)
         if op.backward:
             answer = Answer(answer.time_s, "modelled", f"forward's time: {answer.source}")
         return _stand_in(answer, precision)
@@ -144,17 +159,14 @@ class Lookup:
             raise DataError(f"{self.gpu}: no measured {precision} GEMM; measured: {known}")
         return table
 
-    def _moe_table(self, precision: str, fused: str, distribution: str) -> MoeTable:
-        data = self._data("moe_perf")
+    def _moe_table(
+        self, stem: str, precision: str, fused: str, distribution: str
+    ) -> MoeTable | None:
+        data = self._data(stem) if stem == "moe_perf" else self._table(stem)
+        if data is None:
+            return None
         near = _SAME_RATE.get(precision, precision)
-        table = MoeTable.of(data.rows, near, fused, distribution, data.source)
-        if table is None:
-            known = ", ".join(sorted(data.rows["precision"].unique()))
-            raise DataError(
-                f"{self.gpu}: no measured {precision} {fused} layer ({distribution}); "
-                f"measured precisions: {known}"
-            )
-        return table
+        return MoeTable.of(data.rows, near, fused, distribution, data.source)
 
     def _attention_table(self, stem: str) -> AttentionTable:
         data = self._data(stem)

@@ -70,6 +70,11 @@ class MoeTable:
         flops, size = self.work(m, n, k, experts)
         return self.floor_s + max(flops / self.flops_per_s, size / self.bytes_per_s)
 
+    def holds(self, m: int, n: int, k: int, experts: int, topk: int) -> bool:
+        """Whether this very shape was measured at these rows or around them."""
+        curve = self.curves.get((n, k, experts, topk))
+        return curve is not None and curve.covers(m)
+
     def time(self, m: int, n: int, k: int, experts: int, topk: int) -> Answer:
         """Time of ``m`` token-expert rows over ``experts`` experts on this GPU.
 
