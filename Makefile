@@ -124,7 +124,8 @@ $(CHARS)/%.parquet: $$(call recipe_dep,$$*) $(WORKLOAD_FILES) $(VENV)/.installed
 $(MODEL): $(MODEL_FILES) $(VENV)/.installed
 	$(CODESIGN) fit --force -o $@ $(FIT_FLAGS)
 
-$(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(VENV)/.installed
+# Whole workloads are scored too, so it depends on every shipped recipe.
+$(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(wildcard reports/workloads/*.yaml) $(VENV)/.installed
 	$(CODESIGN) backtest --force -o $@ $(BACKTEST_FLAGS)
 
 $(OUT)/index.html $(OUT)/report.md $(OUT)/recommendations.json &: \
