@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,23 +53,50 @@ def overlap_windows(ops: pd.DataFrame, recipe: Recipe) -> pd.Series[float]:
     time = ops["time_s"].to_numpy(dtype=float, na_value=0.0)
     is_compute = ~ops["op_class"].isin(["collective", "copy"]).to_numpy(dtype=bool)
     phase = ops["phase"].to_numpy(dtype=object)
-    hidden_by = rules["hidden_by"].to_numpy(dtype=object, na_value=None)
+    hidden_by = rules["hidden_by"].fillna("").to_numpy(dtype=object)
     kind = ops["name"].astype(str).str.split(".").str[0].to_numpy(dtype=object)
     share = rules["share"].to_numpy(dtype=float)
     windows = np.full(len(ops), np.nan)
-    for behind in sorted(rules["hidden_by"].dropna().unique(), key=lambda p: (p == ANY, p)):
-        if behind == ANY:
-            used_s = np.fmin(windows, time)[~np.isnan(windows)].sum()
-            compute_s = time[is_compute & (phase != "optimizer")].sum() - used_s
-        else:
-            compute_s = time[is_compute & (phase == behind)].sum()
+    for behind in sorted(set(hidden_by) - {"", ANY}):
+        compute_s = time[is_compute & (phase == behind)].sum()
         groups = [np.flatnonzero((hidden_by == behind) & (kind == k))
                   for k in sorted(set(kind[hidden_by == behind]))]  # fmt: skip
         wanted_s = [time[g].sum() for g in groups]
         granted_s = _granted(wanted_s, [share[g[0]] * compute_s for g in groups], compute_s)
         for group, wanted, granted in zip(groups, wanted_s, granted_s, strict=True):
             windows[group] = granted * time[group] / wanted if wanted > 0 else 0.0
+    anywhere = hidden_by == ANY
+    if anywhere.any():
+        names = sorted(set(phase[is_compute | anywhere]) - {"optimizer"}, key=str)
+        hidden_s = np.fmin(np.nan_to_num(windows), time)
+        free_s = np.array([
+            time[is_compute & (phase == name)].sum() - hidden_s[hidden_by == name].sum()
+            for name in names
+        ])  # fmt: skip
+        sent_s = np.array([time[anywhere & (phase == name)].sum() for name in names])
+        shared_s = _shared(sent_s, share[anywhere].min() * free_s)
+        for name, sent, window in zip(names, sent_s, shared_s, strict=True):
+            rows = anywhere & (phase == name)
+            windows[rows] = window * time[rows] / sent if sent > 0 else 0.0
     return pd.Series(windows, index=ops.index).astype("Float64")
+
+
+def _shared(
+    sent_s: npt.NDArray[np.float64], free_s: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """Window of each phase's collectives where they may hide behind other phases too.
+
+    Each takes its own phase's free compute first, so that faster compute there shows
+    there; only what a phase cannot use goes to those that lack some.
+    """
+    spare, lack = np.maximum(free_s - sent_s, 0.0), np.maximum(sent_s - free_s, 0.0)
+    moved = min(float(spare.sum()), float(lack.sum()))
+    if moved <= 0:
+        return free_s
+    windows: npt.NDArray[np.float64] = (
+        free_s + lack * moved / lack.sum() - spare * moved / spare.sum()
+    )
+    return windows
 
 
 def _granted(wanted_s: list[float], limit_s: list[float], compute_s: float) -> list[float]:

@@ -1,7 +1,6 @@
 """The ops of one step of a transformer on one representative GPU, from a recipe.
 
-What is left out: dropout, gradient clipping's scalar all-reduce, the norms' weights,
-multi-token prediction, and the host. What is fused is said in ``assumptions``.
+What is fused and what is left out is said in ``assumptions``.
 """
 
 from __future__ import annotations
@@ -84,6 +83,7 @@ def assumptions(recipe: Recipe) -> dict[str, str]:
             if recipe.training
             else ""
         ),
+        "left out": _left_out(recipe),
         "representative GPU": "mean over pipeline stages, which are taken to be balanced",
     }
     narrow = {recipe.precision.gemm, recipe.precision.experts} - {"bf16", "fp16", "fp32", "tf32"}
@@ -110,3 +110,16 @@ def assumptions(recipe: Recipe) -> dict[str, str]:
             f"hidden behind at most {100 * rule.share:g} % of {rule.behind} compute")  # fmt: skip
         said[f"overlap {kind}"] = f"{behind}: {rule.reason}"
     return said
+
+
+def _left_out(recipe: Recipe) -> str:
+    """Work of a real step that has no row."""
+    parts = ["the host", "norm weights"]
+    if recipe.training:
+        parts += ["dropout", "the scalar sums of loss and gradient norm",
+                  "fp32 accumulation traffic of weight gradients"]  # fmt: skip
+        if recipe.parallelism.zero == 3:
+            parts.append("FSDP's copies between sharded and gathered parameters and gradients")
+        if recipe.model.num_nextn_predict_layers:
+            parts.append("multi-token prediction")
+    return ", ".join(parts)

@@ -305,4 +305,7 @@ def test_assumptions_name_what_was_assumed():
     assert "quantiz" in said["quantization"]
     assert "0.0389" in said["pipeline"]
     assert DEEPSEEK.overlap["ep"].reason in said["overlap ep"]
+    assert "multi-token" in said["left out"]
+    assert "FSDP's copies" not in said["left out"]
     assert "quantization" not in assumptions(SFT)
+    assert "FSDP's copies" in assumptions(SFT)["left out"]
