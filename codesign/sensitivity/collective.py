@@ -134,10 +134,11 @@ class CollectiveModel(OpModel):
         kind, size, ranks = features["kind"], features["bytes"], features["ranks"]
         span = span_in_domain(ranks, features["stride"], hw.nvlink_domain)
         domains = ranks / span
+        forwards = features["policy"] == PER_RANK
         inside_copies = copies_sent(features["policy"], features["topk"], ranks)
-        between = np.where(features["policy"] == PER_RANK, domains, ranks)
+        between = np.where(forwards, domains, ranks)
         outside_copies = copies_sent(features["policy"], features["topk"], between)
-        sent = inside_bytes(kind, size, ranks, span, inside_copies)
+        sent = inside_bytes(kind, size, ranks, span, inside_copies, forwards)
         crossing = outside_bytes(kind, size, ranks, span, outside_copies)
         link = hw.nvlink_bandwidth_bytes_per_s
         reached = efficiency * (1.0 - np.minimum(pair_loss / np.maximum(span, 2.0), 0.8))

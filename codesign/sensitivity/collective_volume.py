@@ -28,16 +28,20 @@ def span_in_domain(group_size: Array, stride: Array, domain: Array) -> Array:
     return result
 
 
-def inside_bytes(kind: Array, size: Array, group: Array, span: Array, copies: Array) -> Array:
+def inside_bytes(
+    kind: Array, size: Array, group: Array, span: Array, copies: Array, forwards: Array
+) -> Array:
     """(systems, ops) bytes that a rank sends to peers of its own domain.
 
     ``size`` follows nccl-tests (all_gather: total; all_to_all: what a rank sends, its own
     part included); ``copies`` multiplies the payload of dispatch and combine. A hierarchical
-    all_reduce, all_gather or reduce_scatter moves the whole message inside each domain.
+    all_reduce, all_gather or reduce_scatter moves the whole message inside each domain. Where
+    ``forwards``, a token crosses once per domain and is handed on inside it, so that what
+    comes from other domains is sent inside as well.
     """
     share = (span - 1.0) / span
     gathered = size * share
-    exchanged = size * copies * (span - 1.0) / group
+    exchanged = size * copies * np.where(forwards, share, (span - 1.0) / group)
     pair = size * np.where(span > 1.0, 1.0, 0.0)
     choices = [kind == KIND_INDEX["all_reduce"], kind <= KIND_INDEX["reduce_scatter"],
                (kind == KIND_INDEX["broadcast"]) | (kind == KIND_INDEX["send_recv"])]  # fmt: skip

@@ -65,15 +65,26 @@ def test_span_by_hand(ranks: int, stride: int, domain: int, span: int) -> None:
 )  # fmt: skip
 def test_bytes_by_hand(kind: str, inside: float, outside: float) -> None:
     arguments = (one(KIND_INDEX[kind]), one(1600), one(16), one(8), one(1))
-    assert inside_bytes(*arguments)[0, 0] == inside
+    assert inside_bytes(*arguments, one(False))[0, 0] == inside
     assert outside_bytes(*arguments)[0, 0] == outside
 
 
 def test_alltoall_payload_is_conserved() -> None:
     """What stays at home, goes inside and goes outside is the message."""
     arguments = (one(KIND_INDEX["all_to_all"]), one(6400), one(64), one(8), one(1))
-    sent = inside_bytes(*arguments) + outside_bytes(*arguments)
+    sent = inside_bytes(*arguments, one(False)) + outside_bytes(*arguments)
     assert sent[0, 0] == 6400 * 63 / 64
+
+
+def test_forwarded_tokens_are_sent_inside_too() -> None:
+    """4 ranks in two domains of 2, top-1 of 400 bytes spread evenly over the ranks.
+
+    A rank's own tokens: 100 bytes go to its neighbour. Of what its mirror in the other
+    domain sends it (200 bytes), half is for the neighbour: 100 bytes more.
+    """
+    arguments = (one(KIND_INDEX["dispatch"]), one(400), one(4), one(2), one(1))
+    assert inside_bytes(*arguments, one(True))[0, 0] == 200
+    assert outside_bytes(*arguments)[0, 0] == 200
 
 
 def test_copies_by_policy() -> None:
