@@ -145,8 +145,14 @@ def _expert_exchange(
 
 
 def _trtllm_alltoall(raw: pd.DataFrame, _folder: str) -> pd.DataFrame:
-    wanted = raw["op_name"].isin(["alltoall_dispatch", "alltoall_combine"])
-    raw = raw[wanted & (raw["distribution"] == "balanced")]
+    """Dispatch includes the two-sided kernels' own ``prepare``, which runs before each."""
+    raw = raw[raw["distribution"] == "balanced"]
+    shape = [c for c in raw if c not in ("op_name", "latency")]
+    prepare = raw[raw["op_name"] == "alltoall_prepare"].set_index(shape)["latency"]
+    raw = raw[raw["op_name"].isin(["alltoall_dispatch", "alltoall_combine"])]
+    before = prepare.reindex(pd.MultiIndex.from_frame(raw[shape])).fillna(0.0).to_numpy()
+    first = (raw["op_name"] == "alltoall_dispatch").to_numpy()
+    raw = raw.assign(latency=raw["latency"] + np.where(first, before, 0.0))
     kind = raw["op_name"].str.removeprefix("alltoall_")
     # Combine returns bf16 whatever the experts' precision: its times do not depend on it.
     precision = _precision(raw["moe_dtype"].where(kind == "dispatch", "bfloat16"))
