@@ -91,6 +91,7 @@ def step_of(char: Characterization) -> Step:
     # Hidden by a phase without compute of its own (an optimizer's last reduction): by all.
     behind = np.array([names.index(p) if p in names else len(names) for p in phase[hidden]], int)
     size = np.concatenate([window[windowed], (time - exposed)[partial]])
+    behind = _room(size, behind, [float(exposed[r].sum()) for r in phases])
     return Step(
         time_s=time, exposed_s=exposed,
         bubble_s=header.bubble_s, fixed_idle_s=max(header.idle_s - header.bubble_s, 0.0),
@@ -101,6 +102,21 @@ def step_of(char: Characterization) -> Step:
 
 def _floats(ops: pd.DataFrame, column: str, default: float = float("nan")) -> Array:
     return np.asarray(ops[column].to_numpy(dtype=np.float64, na_value=default))
+
+
+def _room(window_s: Array, behind: Index, compute_s: list[float]) -> Index:
+    """``behind``, with the whole step for rows whose phase cannot hold its windows.
+
+    Windows that add up to more than the compute of their phase reach into that of others:
+    their rows do not shrink with their own phase alone.
+    """
+    whole = len(compute_s) - 1
+    placed = behind.copy()
+    for index, compute in enumerate(compute_s[:-1]):
+        mine = behind == index
+        if float(window_s[mine].sum()) > compute * (1 + 1e-9):
+            placed[mine] = whole
+    return placed
 
 
 def _relief(window_s: Array, behind: Index, compute_s: list[float]) -> Array:

@@ -43,10 +43,10 @@ def draw(units: tuple[Unit, ...], n: int, seed: int) -> Draws:
     z, gain = {}, {}
     for unit in units:
         rng = np.random.default_rng([seed, zlib.crc32(f"{unit.model}/{unit.variant}".encode())])
-        covariance = unit.covariance_array()
-        values, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.clip(values, 0.0, None))
-        z[unit.key] = unit.z_array() + rng.standard_normal((n, covariance.shape[0])) @ root.T
+        stored = unit.draws_array()
+        # Every stored draw before any comes twice.
+        order = np.concatenate([rng.permutation(len(stored)) for _ in range(n // len(stored) + 1)])
+        z[unit.key] = stored[order[:n]]
         gain[unit.key] = np.exp(unit.between.gain_sd * _normal(seed, f"gain/{unit.model}", n))
     return Draws(n, seed, z, gain)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from codesign.sensitivity.identify import identify
 from codesign.sensitivity.model import SensitivityModel
 from codesign.sensitivity.modelfile import ModelFile, Score, Unit
 from codesign.sensitivity.op_model import POWER_CLOCK_EXPONENT, OpModel
+from codesign.sensitivity.plausible import plausible_draws
 from codesign.sensitivity.registry import MODELS
 from codesign.sensitivity.training import ROWS_PER_GPU, TrainingSource, UnitKey, gather
 
@@ -96,11 +98,14 @@ def _unit(
         p.name for p, v in zip(parameters, values, strict=True)
         if v <= p.lower * (1 + 1e-3) or v >= p.upper * (1 - 1e-3)
     )  # fmt: skip
+    seed = zlib.crc32(f"{model.name}/{variant}".encode())
+    draws = plausible_draws(model, parameters, blocks, found, seed)
     return Unit(
         model=model.name, variant=variant, form=(model.__doc__ or "").strip().split("\n")[0],
         parameters=tuple(p.name for p in parameters),
         values=tuple(float(v) for v in values), z=tuple(float(v) for v in found.z),
         covariance=tuple(tuple(float(v) for v in row) for row in found.covariance),
+        draws=tuple(tuple(float(f"{v:.5g}") for v in row) for row in draws),
         between=between_gpus(blocks, found), gpus=tuple(b.gpu for b in blocks),
         rows_seen=rows_seen, condition_number=found.condition_number, rank=found.rank,
         score=_score(model, values, blocks), at_bound=at_bound,

@@ -12,7 +12,7 @@ from codesign._common.files import read_bytes, write_bytes
 from codesign.sensitivity.between import Between
 from codesign.sensitivity.hardware_arrays import Array
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Identification(msgspec.Struct, frozen=True):
@@ -51,6 +51,8 @@ class Unit(msgspec.Struct, frozen=True):
     z: tuple[float, ...]
     """Estimation scale; ``covariance`` is on it."""
     covariance: tuple[tuple[float, ...], ...]
+    draws: tuple[tuple[float, ...], ...]
+    """Parameter draws on the estimation scale that the training data allow."""
     between: Between
     gpus: tuple[str, ...]
     rows_seen: int
@@ -68,6 +70,10 @@ class Unit(msgspec.Struct, frozen=True):
     def z_array(self) -> Array:
         """(p,) parameters on the estimation scale."""
         return np.array(self.z)
+
+    def draws_array(self) -> Array:
+        """(draws, p) stored draws on the estimation scale."""
+        return np.array(self.draws)
 
     def covariance_array(self) -> Array:
         """(p, p) covariance on the estimation scale."""
@@ -111,6 +117,7 @@ def read_model(path: Path) -> ModelFile:
     for unit in model.units:
         size = len(unit.parameters)
         shapes = {len(unit.values), len(unit.z), len(unit.covariance)}
-        if shapes | {len(row) for row in unit.covariance} != {size}:
+        rows = (*unit.covariance, *unit.draws)
+        if not unit.draws or shapes | {len(row) for row in rows} != {size}:
             raise DataError(f"{path}: unit {unit.model}/{unit.variant}: sizes disagree")
     return model

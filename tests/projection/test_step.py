@@ -68,6 +68,18 @@ def test_a_phase_without_compute_hides_behind_the_whole_step() -> None:
     assert _scaled(char, [0.5, 1.0]).step_time_s == pytest.approx(5 + 4)
 
 
+def test_a_window_larger_than_its_phase_follows_the_whole_step() -> None:
+    """3 s hidden behind 8 s of compute, of which the collective's own phase has 2."""
+    char = characterization([
+        gemm(2.0, 1, 1, phase="forward"), gemm(6.0, 1, 1, phase="backward"),
+        collective(3.0, 1, exposed_s=0.0, overlap_window_s=3.0, phase="forward"),
+    ])  # fmt: skip
+    # All compute halves: 4 s, of which 3 / 8 hide 1.5 s of the collective.
+    assert _scaled(char, [0.5, 0.5, 1.0]).step_time_s == 5.5
+    # Backward alone halves: 5 s of 8, so 3 x 5 / 8 = 1.875 s stay hidden.
+    assert _scaled(char, [1.0, 0.5, 1.0]).step_time_s == pytest.approx(5.0 + 3.0 - 1.875)
+
+
 def test_compute_beside_compute_keeps_its_exposed_share() -> None:
     char = characterization([gemm(10.0, 1, 1, exposed_s=10.0), gemm(4.0, 1, 1, exposed_s=1.0)])
     assert _scaled(char, [1.0, 0.5]).exposed_s.tolist() == [10.0, 0.5]

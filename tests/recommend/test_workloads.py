@@ -75,7 +75,7 @@ def test_a_model_that_misses_the_measured_step_is_warned_of() -> None:
 
     slow = characterization([gemm(40.0, 1e14, 3.6e12, phase="decode")], workload="serve")
     recs = recommend(portfolio(), {**chars(), "serve": slow}, IdentifiedModel(), base=BASE)
-    assert any("serve: the step takes 40 s, outside" in w for w in recs.warnings)
+    assert any("serve: the fitted model puts the step of 40 s at" in w for w in recs.warnings)
 
 
 def test_slices_name_exposed_communication_and_idle_time() -> None:
