@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,16 @@ if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
 
 _SUPPORTED = (
-    "a characterization (.parquet), a PyTorch/Kineto trace (.json, .json.gz) "
+    "a characterization (.parquet), a PyTorch/Kineto trace (.json, .json.gz), an Nsight Systems "
+    "export (.sqlite) or its kernel summary (.csv), an Nsight Compute page (.csv, text) "
     "or the log of an nccl-tests run"
 )
-_NCCL_TESTS_MARKS = (b"nThread", b"nccl-tests", b"busbw")
+# In this order: an Nsight page may quote names that hold the marks of a later kind.
+_TEXT_MARKS = (
+    ("nccl-tests", re.compile(rb"nThread|nccl-tests|\bbusbw\b")),
+    ("nsys-stats", re.compile(rb"Total Time \(|\bInstances\b.*\bName\b")),
+    ("ncu", re.compile(rb'==PROF==|"Kernel Name"|Context \d+, Stream \d+')),
+)
 _HEAD_BYTES = 8192
 
 
@@ -38,14 +45,8 @@ def read(
     if not paths:
         raise UsageError(f"no file given; expected {_SUPPORTED}")
     kinds = {p: _kind(p) for p in paths}
-    if len(paths) == 1 and kinds[paths[0]] == "parquet":
-        from codesign.workload.characterization import Characterization
-
-        return Characterization.load(paths[0])
-    if len(paths) == 1 and kinds[paths[0]] == "nccl-tests":
-        from codesign.sources.nccl_tests import read_nccl_tests
-
-        return read_nccl_tests(paths[0], system=system)
+    if len(paths) == 1 and kinds[paths[0]] != "json":
+        return _read_one(paths[0], kinds[paths[0]], system, workload)
     for p, kind in kinds.items():
         if kind != "json":
             raise UsageError(f"{p}: several files are read as traces of one job; this is not one")
@@ -56,12 +57,33 @@ def read(
     )
 
 
+def _read_one(path: Path, kind: str, system: str | None, workload: str | None) -> Characterization:
+    if kind == "parquet":
+        from codesign.workload.characterization import Characterization
+
+        return Characterization.load(path)
+    if kind == "nccl-tests":
+        from codesign.sources.nccl_tests import read_nccl_tests
+
+        return read_nccl_tests(path, system=system)
+    if kind == "ncu":
+        from codesign.sources.ncu import characterize_ncu
+
+        return characterize_ncu(path, system=system, workload=workload)
+    from codesign.sources.nsys import read_nsys, read_nsys_stats
+
+    reader = read_nsys if kind == "sqlite" else read_nsys_stats
+    return reader(path, system=system, workload=workload)
+
+
 def _kind(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
         if head[:4] == b"PAR1":
             return "parquet"
+        if head[:16] == b"SQLite format 3\0":
+            return "sqlite"
         if head[:2] == b"\x1f\x8b":
             with gzip.open(path) as stream:
                 head = stream.read(_HEAD_BYTES)
@@ -71,6 +93,7 @@ def _kind(path: Path) -> str:
         raise DataError(f"{path}: cannot read: {error}") from error
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return "json"
-    if any(mark in head for mark in _NCCL_TESTS_MARKS):
-        return "nccl-tests"
+    for kind, mark in _TEXT_MARKS:
+        if mark.search(head):
+            return kind
     raise DataError(f"{path}: not a file that codesign reads; expected {_SUPPORTED}")

@@ -60,3 +60,26 @@ def test_a_characterization_among_several_files_is_a_usage_error(saved, tmp_path
         read([trace, saved])
     with pytest.raises(UsageError, match="no file"):
         read([])
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        ("nsys/h100_matmul.sqlite", "19 kernels"),
+        ("nsys/summary_cuda_gpu_kern_sum.csv", "summary"),
+        ("ncu/kernel_0001.ncu.details.csv", "ncu"),
+        ("ncu/cublaslt_ncu.log", "ncu"),
+    ],
+)
+def test_profiler_files_are_told_apart(shared_data, tmp_path, name, method):
+    # Under a name that says nothing.
+    copy = tmp_path / "file"
+    copy.write_bytes((shared_data / name).read_bytes())
+    char = read(copy)
+    assert len(char.ops)
+    if method == "19 kernels":
+        assert char.header.totals["kernels"] == 19
+    elif method == "ncu":
+        assert char.ops["bytes"].notna().all()
+    else:
+        assert char.header.step_time_s is None
