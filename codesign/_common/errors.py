@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from codesign._common.text import quoted
+
 
 class CodesignError(Exception):
     """Any failure that is reported to the user as one line. Exit code 1."""
@@ -35,4 +37,4 @@ class CheckFailedError(CodesignError):
 
 def one_of(what: str, got: object, allowed: list[str] | tuple[str, ...]) -> str:
     """Sentence for a look-up that failed: what was asked and what exists."""
-    return f"unknown {what} {got!r}; known: {', '.join(sorted(allowed))}"
+    return f"unknown {what} {quoted(got)}; known: {', '.join(sorted(allowed))}"

@@ -32,11 +32,17 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
     Raises DataError (naming the path) if the folder cannot be written.
     """
+    # Through a link to the file it names; a device or pipe must never be replaced.
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        kind = "a folder" if target.is_dir() else "no ordinary file"
+        raise DataError(f"{path}: cannot write: is {kind}; give the name of a file")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise DataError(f"{path}: cannot write here: {error.strerror}") from error
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:20]}.", dir=target.parent)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot write here: {reason}") from error
     os.close(handle)
     temporary = Path(name)
     try:
@@ -45,7 +51,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
+        temporary.replace(target)
     except OSError as error:
         raise DataError(f"{path}: cannot write: {error.strerror or error}") from error
     finally:
@@ -63,12 +69,25 @@ def write_text(path: Path, content: str) -> None:
     write_bytes(path, content.encode("utf-8", errors="replace"))
 
 
-def read_bytes(path: Path) -> bytes:
-    """Content of ``path``. Raises DataError with the reason in one line."""
+def read_bytes(path: Path, limit_bytes: int | None = None) -> bytes:
+    """Content of ``path``. Raises DataError with the reason in one line.
+
+    With ``limit_bytes`` a larger file is refused, and so is what is no ordinary file
+    and may have no end (a device, a pipe).
+    """
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+        if limit_bytes is None:
+            return path.read_bytes()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise DataError(f"{path}: cannot read: expected an ordinary file")
+        with path.open("rb") as stream:
+            content = stream.read(limit_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot read: {reason}") from error
+    if len(content) > limit_bytes:
+        raise DataError(f"{path}: over {limit_bytes} bytes, expected at most that")
+    return content
 
 
 def sha256(path: Path) -> str:

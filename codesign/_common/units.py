@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError
+from codesign._common.text import quoted
 
 if TYPE_CHECKING:
     import pint
@@ -67,15 +68,15 @@ def parse_quantity(text: object, unit: str, where: str) -> float:
     # Pint evaluates arithmetic; text from a file only ever holds one number and one unit.
     match = _NUMBER_AND_UNIT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise DataError(f"{where}: {text!r} is not a number with a unit; {example}")
+        raise DataError(f"{where}: {quoted(text)} is not a number with a unit; {example}")
     try:
         value = float(
             _registry().Quantity(float(match["number"]), match["unit"]).to(unit).magnitude
         )
     except pint.errors.PintError as error:
-        raise DataError(f"{where}: cannot read {text!r}; {example}") from error
+        raise DataError(f"{where}: cannot read {quoted(text)}; {example}") from error
     if not math.isfinite(value):
-        raise DataError(f"{where}: {text!r} is not finite; {example}")
+        raise DataError(f"{where}: {quoted(text)} is not finite; {example}")
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import yaml
 
 from codesign._common.errors import DataError
 from codesign._common.files import read_bytes
+from codesign._common.text import encodable, quoted
 
 MAX_YAML_BYTES = 4_000_000
 
@@ -25,15 +27,34 @@ class _Loader(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[object] = set()
+        seen: set[str] = set()
         for key_node, _ in node.value:
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"key {key!r} stands here twice", key_node.start_mark
-                )
-            seen.add(key)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise _error("a key must be plain text", key_node)
+            if key_node.value in seen:
+                raise _error(f"key {quoted(key_node.value)} stands here twice", key_node)
+            seen.add(key_node.value)
         return super().construct_mapping(node, deep=deep)
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        value = super().construct_scalar(node)
+        if isinstance(value, str) and encodable(value) != value:
+            raise _error("half of a surrogate pair is no text", node)
+        return value
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        # YAML 1.1 reads 010 as 8 and 1:30 as 90; nobody who writes a size means that.
+        if _OLD_INTEGER.match(str(node.value)):
+            raise _error(f"{quoted(node.value)} is ambiguous; write a plain whole number", node)
+        return int(super().construct_yaml_int(node))
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_OLD_INTEGER = re.compile(r"[-+]?(0[0-7_]|.*:)")
+
+
+def _error(problem: str, node: yaml.Node) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
@@ -42,14 +63,9 @@ def load_yaml(path: Path) -> dict[str, Any]:
     Raises DataError (file, line) for anything else, for aliases, doubled keys,
     tags that make objects, and files over ``MAX_YAML_BYTES``.
     """
+    raw = read_bytes(path, MAX_YAML_BYTES)
     try:
-        size = path.stat().st_size
-    except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
-    if size > MAX_YAML_BYTES:
-        raise DataError(f"{path}: {size} bytes, expected at most {MAX_YAML_BYTES} of YAML")
-    try:
-        content = yaml.load(read_bytes(path), Loader=_Loader)  # noqa: S506 - derives SafeLoader
+        content = yaml.load(raw, Loader=_Loader)  # noqa: S506 - derives SafeLoader
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise DataError(f"{path}{line}: not valid YAML: {error.problem}") from error

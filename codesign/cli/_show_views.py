@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import pandas as pd
 
 from codesign._common.errors import DataError
 from codesign._common.files import read_bytes
+from codesign._common.text import printable
 from codesign._common.units import format_si
+from codesign.cli._common import console
 from codesign.cli._show_json import Summary, json_summary
-from codesign.report.text import printable
 from codesign.workload.accounting import busbw, hardware_flops, model_flops
 from codesign.workload.characterization import Characterization
 from codesign.workload.footprint import footprint
@@ -37,18 +37,15 @@ class View:
 
 def print_view(view: View) -> None:
     """Print to stdout; names from files are shown literally, never as markup."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    # Where nobody watches, lines are as long as they need to be.
-    console = Console(file=sys.stdout, highlight=False,
-                      width=None if sys.stdout.isatty() else 160)  # fmt: skip
-    console.print(Text(printable(view.title), style="bold"))
+    out = console()
+    out.print(Text(printable(view.title), style="bold"))
     facts = Table.grid(padding=(0, 2))
     for name, value in view.facts:
-        facts.add_row(Text(name, style="dim"), Text(printable(value)))
-    console.print(facts)
+        facts.add_row(Text(printable(name), style="dim"), Text(printable(value)))
+    out.print(facts)
     for title, columns, rows in view.tables:
         table = Table(title=Text(title), title_justify="left", header_style="bold")
         for i, column in enumerate(columns):
@@ -56,9 +53,9 @@ def print_view(view: View) -> None:
             table.add_column(column, justify="right" if numeric else "left")
         for row in rows:
             table.add_row(*(Text(printable(cell)) for cell in row))
-        console.print(table)
+        out.print(table)
     for warning in view.warnings:
-        console.print(Text(f"warning: {printable(warning)}", style="yellow"))
+        out.print(Text(f"warning: {printable(warning)}", style="yellow"))
 
 
 def _looks_numeric(cell: str) -> bool:
@@ -153,10 +150,8 @@ def recipe_view(name: str, top: int) -> View:
 
 def json_view(path: Path) -> View:
     """A model, recommendations or backtest file, told apart by its keys."""
-    if path.stat().st_size > MAX_JSON_BYTES:
-        raise DataError(f"{path}: over {MAX_JSON_BYTES} bytes; codesign writes no such JSON file")
     try:
-        content = msgspec.json.decode(read_bytes(path))
+        content = msgspec.json.decode(read_bytes(path, MAX_JSON_BYTES))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{path}: not valid JSON: {error}") from error
     summary: Summary = json_summary(content, str(path))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from codesign._common.text import printable
 from codesign.cli._common import check_overwrite, force_option, note
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def command(
         raise click.UsageError(f"unexpected argument {str(files[0])!r}; traces follow --from")
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
-    check_overwrite([output], force)
+    check_overwrite([output], force, inputs=_inputs(recipe, [*traces, *files]), suffix=".parquet")
     if recipe is not None:
         result = _compose(recipe, system, allow_extrapolation)
     else:
@@ -68,6 +69,10 @@ def command(
                       allow_truncated=allow_truncated, repair=repair)  # fmt: skip
     result.save(output)
     _print_summary(result, output)
+
+
+def _inputs(recipe: str | None, traces: list[Path]) -> list[Path]:
+    return [*traces, Path(recipe)] if recipe is not None else traces
 
 
 def _compose(recipe: str, system: str | None, allow_extrapolation: bool) -> Characterization:
@@ -92,11 +97,13 @@ def _print_summary(result: Characterization, output: Path) -> None:
 
     header = result.header
     step = format_si(header.step_time_s, "s") if header.step_time_s is not None else "unknown"
-    click.echo(f"{header.workload} on {header.system or 'an unknown system'}: step {step}")
+    click.echo(
+        printable(f"{header.workload} on {header.system or 'an unknown system'}: step {step}")
+    )
     exposed = result.ops.groupby("evidence")["exposed_s"].sum().sort_values(ascending=False)
     total_s = float(exposed.sum()) or 1.0
     shares = ", ".join(f"{float(value) / total_s:.1%} {kind}" for kind, value in exposed.items())
     click.echo(f"busy time by evidence: {shares}")
     for warning in header.quality.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        click.echo(printable(f"warning: {warning}"), err=True)
     click.echo(f"wrote {output}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from codesign._common.text import printable
+
 
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -23,7 +25,7 @@ def command(as_json: bool) -> None:
     for section in ("software", "data", "gpus"):
         click.echo(section)
         for name, value in report[section].items():
-            click.echo(f"  {name:<22} {value}")
+            click.echo(printable(f"  {name:<22} {value}"))
     click.echo("next")
     for line in report["next"].values():
         click.echo(f"  {line}")
@@ -69,7 +71,7 @@ def _gpus() -> dict[str, str]:
     try:
         listing = subprocess.run(  # noqa: S603 - a fixed command line
             [tool, "--query-gpu=index,name", "--format=csv,noheader"],
-            capture_output=True, text=True, timeout=20, check=True,
+            capture_output=True, text=True, errors="replace", timeout=20, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return {"none": f"nvidia-smi failed: {error}"}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codesign._common.errors import CheckFailedError, DataError, UsageError
+from codesign._common.text import printable
+from codesign.cli._common import console
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,7 +64,7 @@ def list_command(as_json: bool) -> None:
             format_si(gpu.hbm_bandwidth_bytes_per_s, "B/s"),
             format_si(gpu.hbm_capacity_bytes, "B"), gpu.status,
         )  # fmt: skip
-    _print(table)
+    console().print(table)
     table = _table("system", "GPU", "NVLink domain", "per direction", "scale-out", "status")
     for system in systems:
         table.add_row(
@@ -70,7 +72,7 @@ def list_command(as_json: bool) -> None:
             format_si(system.nvlink_bandwidth_bytes_per_s, "B/s"),
             format_si(system.scaleout_bandwidth_bytes_per_s * 8, "b/s"), system.status,
         )  # fmt: skip
-    _print(table)
+    console().print(table)
 
 
 @command.command("show")
@@ -95,12 +97,12 @@ def show_command(name: str, as_json: bool) -> None:
         })  # fmt: skip
         return
     for kind, (record, rows) in found.items():
-        click.echo(f"{kind} {record.name} ({record.status})")
+        click.echo(printable(f"{kind} {record.name} ({record.status})"))
         table = _table("key", "value", "label", "source or note")
         for row in rows:
             remark = f"{row.note} [{row.source}]" if row.note else row.source
-            table.add_row(row.path, row.text, row.label, remark)
-        _print(table)
+            table.add_row(*map(printable, (row.path, row.text, row.label, remark)))
+        console().print(table)
 
 
 @command.command("check")
@@ -124,8 +126,9 @@ def check_command(files: tuple[Path, ...]) -> None:
             check_file(path)
         except (DataError, UsageError) as error:
             problems.append(str(error))
+    problems = list(dict.fromkeys(problems))
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(printable(problem), err=True)
     if problems:
         raise CheckFailedError(f"{len(problems)} problem(s) in {len(paths)} files")
     click.echo(f"{len(paths)} files checked, no problems")
@@ -160,13 +163,13 @@ def diff_command(a: str, b: str, as_json: bool, show_all: bool) -> None:
     if as_json:
         _print_json({"a": a, "b": b, "moved": moved, "quantities": [asdict(r) for r in rows]})
         return
-    table = _table("key", a, b, "ratio")
+    table = _table("key", printable(a), printable(b), "ratio")
     for row in rows:
         if row.moved or show_all:
             ratio = "" if row.ratio is None else f"x{row.ratio:.3g}"
-            table.add_row(row.path, row.a, row.b, ratio)
+            table.add_row(*map(printable, (row.path, row.a, row.b, ratio)))
     if moved or show_all:
-        _print(table)
+        console().print(table)
     click.echo(f"moved: {', '.join(moved) or 'nothing'}")
 
 
@@ -208,16 +211,6 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
-
-
-def _print(table: Table) -> None:
-    """To stdout; off a terminal at full width, so that nothing is cut from a pipe."""
-    import sys
-
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else 200
-    Console(width=width, markup=False, highlight=False).print(table)
 
 
 def _print_json(value: Any) -> None:

@@ -7,9 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codesign._common.errors import DataError
+from codesign._common.text import quoted
 from codesign._common.units import parse_quantity
 
 _BITS = re.compile(r"b(/s)?\s*$")
+# What no part is below or above, by far: a slip of number or prefix, not a bold design.
+_PLAUSIBLE = {
+    "byte": (1e3, 1e18), "byte/s": (1e6, 1e18), "flop/s": (1e9, 1e21), "hertz": (1e6, 1e12),
+    "second": (1e-12, 10.0), "watt": (0.1, 1e6),
+}  # fmt: skip
 
 
 class Section:
@@ -49,14 +55,14 @@ class Section:
         """A non-empty string."""
         value = self.values.get(key, default)
         if not isinstance(value, str) or (not value and default is None):
-            raise DataError(f"{self.place(key)}: expected text, got {value!r}")
+            raise DataError(f"{self.place(key)}: expected text, got {quoted(value)}")
         return value
 
     def choice(self, key: str, allowed: Sequence[str], default: str) -> str:
         """One of ``allowed``."""
         value = self.values.get(key, default)
         if value not in allowed:
-            raise DataError(f"{self.place(key)}: {value!r}; allowed: {', '.join(allowed)}")
+            raise DataError(f"{self.place(key)}: {quoted(value)}; allowed: {', '.join(allowed)}")
         return str(value)
 
     def integer(self, key: str, minimum: int, maximum: int) -> int:
@@ -65,7 +71,7 @@ class Section:
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
             raise DataError(
                 f"{self.place(key)}: expected a whole number from {minimum} to {maximum}, "
-                f"got {value!r}"
+                f"got {quoted(value)}"
             )
         return value
 
@@ -77,7 +83,7 @@ class Section:
         """``true`` or ``false``."""
         value = self.values.get(key, default)
         if not isinstance(value, bool):
-            raise DataError(f"{self.place(key)}: expected true or false, got {value!r}")
+            raise DataError(f"{self.place(key)}: expected true or false, got {quoted(value)}")
         return value
 
     def quantity(self, key: str, unit: str, bits: bool = True) -> float:
@@ -89,8 +95,14 @@ class Section:
                 f"{self.place(key)}: {value!r} is in bits; memory is given in bytes "
                 f"(B, GB, GiB), check the factor of 8"
             )
+        low, high = _PLAUSIBLE[unit]
         if number <= 0:
-            raise DataError(f"{self.place(key)}: {value!r} must be positive")
+            raise DataError(f"{self.place(key)}: {quoted(value)} must be positive")
+        if not low <= number <= high:
+            raise DataError(
+                f"{self.place(key)}: {quoted(value)} is out of all proportion, expected {low:g} "
+                f"to {high:g} {unit}; check number and prefix"
+            )
         return number
 
     def texts(self, key: str) -> dict[str, str]:

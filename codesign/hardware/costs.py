@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError
 from codesign._common.files import data_dir
+from codesign._common.text import quoted
 from codesign._common.yamlfiles import load_yaml
 from codesign.hardware._section import Section
 from codesign.hardware.cost_models import FORMULAS, Step, Values
@@ -146,7 +147,9 @@ def _read(path: Path, known: Mapping[str, CostValue] | None) -> dict[str, CostVa
         section.allow(_KEYS)
         unit = section.text("unit", known[name].unit if known else "")
         if known and unit != known[name].unit:
-            raise DataError(f"{section.place('unit')}: {unit!r}; expected {known[name].unit!r}")
+            raise DataError(
+                f"{section.place('unit')}: {quoted(unit)}; expected {known[name].unit!r}"
+            )
         values[name] = CostValue(
             value=_number(section),
             unit=unit,
@@ -161,5 +164,7 @@ def _number(section: Section) -> float:
     value = section.get("value", "a number")
     good = isinstance(value, int | float) and not isinstance(value, bool)
     if not good or not math.isfinite(value) or value < 0:
-        raise DataError(f"{section.place('value')}: expected a number of 0 or more, got {value!r}")
+        raise DataError(
+            f"{section.place('value')}: expected a number of 0 or more, got {quoted(value)}"
+        )
     return float(value)

@@ -6,8 +6,9 @@ import os
 from functools import cache
 from pathlib import Path
 
-from codesign._common.errors import DataError, UsageError, one_of
+from codesign._common.errors import CodesignError, DataError, UsageError, one_of
 from codesign._common.files import data_dir
+from codesign._common.text import quoted
 from codesign._common.yamlfiles import load_yaml
 from codesign.hardware import validate
 from codesign.hardware._section import Section
@@ -241,7 +242,10 @@ def _read_system(path: Path, stamp: tuple[int, int], check: bool) -> System:  # 
     name = _name(top, path)
     gpu_name = top.text("gpu")
     # A path in the file is relative to the file; a name is looked up like any other.
-    gpu = load_gpu(path.parent / gpu_name if _is_path(gpu_name) else gpu_name)
+    try:
+        gpu = load_gpu(path.parent / gpu_name if _is_path(gpu_name) else gpu_name)
+    except CodesignError as error:
+        raise DataError(f"{top.place('gpu')}: {error}") from error
     system = System(
         name=name,
         gpu=gpu,
@@ -271,7 +275,7 @@ def _name(top: Section, path: Path) -> str:
     """The name, which a file in a library folder bears too: look-ups go by file name."""
     name = top.text("name")
     if path.parent.name in ("gpus", "systems") and name != path.stem:
-        raise DataError(f"{top.place('name')}: {name!r}; the file's name says {path.stem!r}")
+        raise DataError(f"{top.place('name')}: {quoted(name)}; the file's name says {path.stem!r}")
     return name
 
 
@@ -294,7 +298,7 @@ def _by_leaf(top: Section, key: str) -> dict[str, str]:
     for path, value in given.items():
         if key == "labels" and value not in LABELS:
             raise DataError(
-                f"{top.place(f'labels.{path}')}: {value!r}; allowed: {', '.join(LABELS)}"
+                f"{top.place(f'labels.{path}')}: {quoted(value)}; allowed: {', '.join(LABELS)}"
             )
         leaves = [leaf for leaf in known if leaf == path or leaf.startswith(f"{path}.")]
         if not leaves:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from codesign._common.errors import DataError
+from codesign._common.text import quoted
 from codesign._common.units import format_si
 from codesign.hardware._section import Section
 from codesign.hardware.model import Gpu, System
@@ -86,7 +87,7 @@ def _rates(gpu: Gpu, top: Section) -> dict[str, float]:
     if not rates:
         known = ", ".join(FLOP_PER_CLOCK_PER_SM)
         raise DataError(
-            f"{top.place('architecture')}: {gpu.architecture!r} is not known ({known}); give "
+            f"{top.place('architecture')}: {quoted(gpu.architecture)} is not known ({known}); give "
             f"its rates, such as flop_per_clock_per_sm: {{bf16: 4096}}, to check the peaks by"
         )
     return rates

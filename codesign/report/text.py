@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
-# Characters that would reorder or break what stands around them: controls, line and
-# paragraph separators, lone surrogates, and the bidirectional overrides among formats.
-_BREAKING_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-_BIDI = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+from codesign._common.text import printable as printable  # noqa: PLC0414 - as part of this module
+
 # An interval such as [1.18, 1.29] is no link, and stays readable in the source.
 _MARKDOWN = re.compile(
     r"[\\`*|~$<>&]|\[(?![\d., -]+\](?![(\[:]))|(?<![^\W_])_|_(?![^\W_])"
     r"|^(?:#{1,6}|[+=-]+|\d+[.)])(?=\s|$)"
 )
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "|": "\\|"}
-
-
-def printable(text: str) -> str:
-    """``text`` on one line, each breaking character shown as its escape: ``a\\nb``."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(_visible(c) for c in text)
-
-
-def _visible(character: str) -> str:
-    if unicodedata.category(character) in _BREAKING_CATEGORIES or character in _BIDI:
-        code = ord(character)
-        return _ESCAPES.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
-    return character
 
 
 def escape_markdown(text: str) -> str:

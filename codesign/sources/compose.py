@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign._common.errors import UsageError
+from codesign._common.errors import CodesignError, DataError, UsageError
+from codesign._common.units import format_si
 from codesign.hardware import load_system
 from codesign.hardware.model import System
 from codesign.workload.characterization import Characterization, Header, Quality, Reliability
+from codesign.workload.footprint import footprint
 from codesign.workload.overlap import overlap_windows
 from codesign.workload.transformer import assumptions, build_ops
 
@@ -42,14 +44,17 @@ def compose(
     shape lies outside the measured ones and neither the recipe nor the caller allows
     to extrapolate.
     """
-    target = system if isinstance(system, System) else load_system(system or recipe.system)
+    target = system if isinstance(system, System) else _system(recipe, system)
     if target.gpu.name not in db.gpus():
         raise UsageError(
             f"no measured kernels of {target.gpu.name} ({target.name}) in {db.name}; "
             f"it has: {', '.join(db.gpus())}"
         )
     allow = allow_extrapolation or recipe.extrapolation == "allow"
-    measured = db.measured(build_ops(recipe), target, allow_extrapolation=allow)
+    try:
+        measured = db.measured(build_ops(recipe), target, allow_extrapolation=allow)
+    except DataError as error:
+        raise DataError(f"recipe {recipe.name}: {error}") from error
     ops = _with_exposure(measured.ops, recipe)
     busy_s = float(ops["exposed_s"].sum())
     bubble_s = recipe.bubble_ratio * busy_s
@@ -66,7 +71,7 @@ def compose(
         software={"kernel tables": db.name, **measured.software},
         capture_method="composed",
         sources=measured.sources,
-        quality=_quality(ops),
+        quality=_quality(ops, recipe, target),
         step_time_s=busy_s + bubble_s,
         idle_s=bubble_s,
         bubble_s=bubble_s,
@@ -74,6 +79,15 @@ def compose(
         notes=(f"recipe sha256 {recipe.sha256()}", _shares(ops), *recipe.notes, *measured.notes),
     )
     return Characterization(header, ops)
+
+
+def _system(recipe: Recipe, name: str | None) -> System:
+    if name is not None:
+        return load_system(name)
+    try:
+        return load_system(recipe.system)
+    except CodesignError as error:
+        raise DataError(f"recipe {recipe.name}: system: {error}") from error
 
 
 def _plain(model: object) -> dict[str, object]:
@@ -104,12 +118,20 @@ def _shares(ops: pd.DataFrame) -> str:
     return f"busy time by evidence: {', '.join(parts)}"
 
 
-def _quality(ops: pd.DataFrame) -> Quality:
+def _quality(ops: pd.DataFrame, recipe: Recipe, system: System) -> Quality:
     time_s = ops["time_s"].to_numpy(dtype=float)
     known = ops[["flops", "bytes", "wire_bytes"]].notna().any(axis=1).to_numpy(dtype=bool)
     total_s = max(float(time_s.sum()), 1e-30)
     weak = _evidence(ops).get("extrapolated", 0.0)
-    warning = f"{weak:.0%} of the busy time is extrapolated beyond the measured shapes"
+    warnings = []
+    if weak >= _WORTH_A_WARNING:
+        warnings.append(f"{weak:.0%} of the busy time is extrapolated beyond the measured shapes")
+    need_bytes, gpu = footprint(recipe).total_bytes, system.gpu
+    if need_bytes > gpu.hbm_capacity_bytes:
+        warnings.append(
+            f"about {format_si(need_bytes, 'B')} of HBM are needed on each GPU, {gpu.name} has "
+            f"{format_si(gpu.hbm_capacity_bytes, 'B')}: this cannot run as described"
+        )
     return Quality(
         known_work_share=float(time_s[known].sum()) / total_s,
         shape_coverage=1.0,
@@ -120,5 +142,5 @@ def _quality(ops: pd.DataFrame) -> Quality:
             "launch": Reliability(False, (_NOT_MEASURED,)),
             "exposed": Reliability(False, ("overlap is the recipe's assumption",)),
         },
-        warnings=(warning,) if weak >= _WORTH_A_WARNING else (),
+        warnings=tuple(warnings),
     )

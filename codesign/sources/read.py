@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from collections.abc import Sequence
@@ -76,6 +75,17 @@ def _read_one(path: Path, kind: str, system: str | None, workload: str | None) -
     return reader(path, system=system, workload=workload)
 
 
+def _unpacked(head: bytes) -> bytes:
+    """The first bytes of a gzip stream; an opening brace where it is cut or damaged.
+
+    Only traces are compressed, and their reader says how far one can be read.
+    """
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, _HEAD_BYTES) or b"{"
+    except zlib.error:
+        return b"{"
+
+
 def _kind(path: Path) -> str:
     try:
         with path.open("rb") as stream:
@@ -85,12 +95,10 @@ def _kind(path: Path) -> str:
         if head[:16] == b"SQLite format 3\0":
             return "sqlite"
         if head[:2] == b"\x1f\x8b":
-            with gzip.open(path) as stream:
-                head = stream.read(_HEAD_BYTES)
-    except EOFError:
-        head = b"{"  # cut inside the first block: the trace reader says how far it got
-    except (OSError, zlib.error) as error:
-        raise DataError(f"{path}: cannot read: {error}") from error
+            head = _unpacked(head)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot read: {reason}") from error
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return "json"
     for kind, mark in _TEXT_MARKS:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pandas as pd
 
 from codesign._common.errors import DataError
 from codesign._common.files import atomic_path
+from codesign._common.text import encodable, quoted
 from codesign.workload.schema import ops_frame, validate_ops
 
 SCHEMA_VERSION = 1
+MAX_ROWS = 1_000_000
+"""Ops of a file; a year of kernels has far fewer distinct ones."""
 _METADATA_KEY = b"codesign"
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -136,7 +142,7 @@ class Characterization:
         import pyarrow.parquet as pq
 
         table = pa.Table.from_pandas(self.ops, preserve_index=False)
-        header = msgspec.json.encode(self.header, order="deterministic")
+        header = _encode_header(self.header)
         table = table.replace_schema_metadata({_METADATA_KEY: header})
         with atomic_path(Path(path)) as temporary:
             pq.write_table(table, temporary, compression="zstd")
@@ -152,32 +158,70 @@ class Characterization:
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(Path(path))
+            # What the file says of itself first: its rows may be many more than its bytes.
+            with pq.ParquetFile(Path(path)) as file:
+                header = _decode_header(file.schema_arrow.metadata, str(path))
+                _check_shape(file.schema_arrow, file.metadata.num_rows, str(path))
+                frame = file.read().replace_schema_metadata(None).to_pandas()
         except FileNotFoundError as error:
             raise DataError(f"{path}: no such file") from error
         except (pa.ArrowException, OSError) as error:
-            reason = str(error).splitlines()[0]
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise DataError(f"{path}: not a readable Parquet file: {reason}") from error
-        raw = (table.schema.metadata or {}).get(_METADATA_KEY)
-        if raw is None:
-            raise DataError(
-                f"{path}: not a characterization (no {_METADATA_KEY.decode()!r} metadata); "
-                "make one with `codesign characterize`"
-            )
-        header = _decode_header(raw, str(path))
-        ops = ops_frame(table.replace_schema_metadata(None).to_pandas())
+        ops = ops_frame(frame, str(path))
         validate_ops(ops, str(path))
         return cls(header, ops)
 
 
-def _decode_header(raw: bytes, where: str) -> Header:
+def _encode_header(header: Header) -> bytes:
+    try:
+        return msgspec.json.encode(header, order="deterministic")
+    except UnicodeEncodeError:  # a file name that is no UTF-8
+        return msgspec.json.encode(_encodable(msgspec.to_builtins(header)), order="deterministic")
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, dict):
+        return {_encodable(k): _encodable(v) for k, v in value.items()}
+    return [_encodable(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def _check_shape(schema: pa.Schema, rows: int, where: str) -> None:
+    """Raise DataError for what no ops table looks like, before any of it is read."""
+    import pyarrow as pa
+
+    if rows > MAX_ROWS:
+        raise DataError(f"{where}: {rows} rows, expected at most {MAX_ROWS} ops")
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        if schema.names.count(name) > 1:
+            raise DataError(f"{where}: column {quoted(name)} stands there twice")
+        if pa.types.is_nested(kind):
+            raise DataError(f"{where}: column {quoted(name)} holds {kind}, expected single values")
+
+
+def _decode_header(metadata: dict[bytes, bytes] | None, where: str) -> Header:
+    raw = (metadata or {}).get(_METADATA_KEY)
+    if raw is None:
+        raise DataError(
+            f"{where}: not a characterization (no {_METADATA_KEY.decode()!r} metadata); "
+            "make one with `codesign characterize`"
+        )
     try:
         version = msgspec.json.decode(raw, type=dict[str, Any]).get("schema_version")
         if version != SCHEMA_VERSION:
             raise DataError(
-                f"{where}: schema version {version}, this codesign reads {SCHEMA_VERSION}; "
+                f"{where}: schema version {quoted(version)}, this codesign reads {SCHEMA_VERSION}; "
                 "characterize again or install the matching version"
             )
-        return msgspec.json.decode(raw, type=Header)
-    except msgspec.DecodeError as error:
+        header = msgspec.json.decode(raw, type=Header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DataError(f"{where}: header: {error}") from error
+    for name in ("step_time_s", "step_time_sd_s", "idle_s", "bubble_s", "tokens_per_step"):
+        value = getattr(header, name)
+        if value is not None and value < 0:
+            raise DataError(f"{where}: header: {name} = {value} is negative")
+    if header.gpus < 1:
+        raise DataError(f"{where}: header: gpus = {header.gpus}, expected 1 or more")
+    return header

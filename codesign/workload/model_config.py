@@ -52,6 +52,8 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 continue
             if isinstance(value, int) and not least <= value <= _LARGEST:
                 raise ValueError(f"{name} = {value}, expected {least} to {_LARGEST}")
+        if not self.mla and not self.head_dim and self.hidden_size % self.num_attention_heads:
+            raise ValueError("hidden_size is not a multiple of num_attention_heads; give head_dim")
         if self.num_attention_heads % self.kv_heads:
             raise ValueError("num_attention_heads is not a multiple of num_key_value_heads")
         if self.mla and None in (self.qk_nope_head_dim, self.qk_rope_head_dim, self.v_head_dim):

@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from codesign._common.errors import DataError, UsageError, one_of
+from codesign._common.errors import UsageError, one_of
 from codesign._common.files import data_dir
+from codesign._common.records import convert
+from codesign._common.text import quoted
 from codesign._common.yamlfiles import load_yaml
 from codesign.workload.model_config import IGNORED_CONFIG_FIELDS, ModelConfig
 
@@ -146,6 +148,9 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        # It becomes a file's name and a heading.
+        if not 0 < len(self.name) <= 200 or not self.name.isprintable() or "/" in self.name:
+            raise ValueError(f"name = {quoted(self.name)}, expected up to 200 characters, no /")
         for name in ("sequence_length", "micro_batch", "gradient_accumulation",
                      "context_length", "batch", "lm_head_chunks"):  # fmt: skip
             if not 1 <= getattr(self, name) <= 10**8:
@@ -238,12 +243,7 @@ def decode_recipe(content: dict[str, Any], where: str) -> Recipe:
     model = content.get("model")
     if isinstance(model, dict):
         content["model"] = {k: v for k, v in model.items() if k not in IGNORED_CONFIG_FIELDS}
-    try:
-        return msgspec.convert(content, Recipe)
-    except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
-        key = f"{place.rstrip('`').lstrip('.')}: " if place else ""
-        raise DataError(f"{where}: {key}{reason}") from error
+    return convert(content, Recipe, where)
 
 
 def recipe_path(name_or_path: str | Path) -> Path:

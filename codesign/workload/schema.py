@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from pandas.api.types import pandas_dtype
 
 from codesign._common.errors import DataError
+from codesign._common.text import quoted
 
 OP_CLASSES = (
     "gemm", "grouped_gemm", "attention", "conv", "norm", "softmax", "elementwise", "reduction",
@@ -85,7 +87,9 @@ KEY_COLUMNS = [
 ]  # fmt: skip
 
 
-def ops_frame(rows: list[dict[str, object]] | pd.DataFrame) -> pd.DataFrame:
+def ops_frame(
+    rows: list[dict[str, object]] | pd.DataFrame, where: str = "ops table"
+) -> pd.DataFrame:
     """The rows as an ops table: every column present, in order, in its type.
 
     Raises DataError if a row has a column that the contract does not know.
@@ -93,14 +97,15 @@ def ops_frame(rows: list[dict[str, object]] | pd.DataFrame) -> pd.DataFrame:
     frame = pd.DataFrame(rows)
     unknown = [c for c in frame.columns if c not in COLUMNS]
     if unknown:
-        raise DataError(f"ops table: unknown column {unknown[0]!r}; known: {', '.join(COLUMNS)}")
+        known = ", ".join(COLUMNS)
+        raise DataError(f"{where}: unknown column {quoted(unknown[0])}; known: {known}")
     columns = {}
     for name, column in COLUMNS.items():
         values = frame[name] if name in frame else pd.Series(pd.NA, index=frame.index)
         try:
             columns[name] = values.astype(pandas_dtype(column.dtype))
         except (TypeError, ValueError) as error:
-            raise DataError(f"ops table: column {name!r} is not {column.dtype}: {error}") from error
+            raise DataError(f"{where}: column {name!r} is not {column.dtype}: {error}") from error
     return pd.DataFrame(columns).reset_index(drop=True)
 
 
@@ -115,14 +120,14 @@ def validate_ops(ops: pd.DataFrame, where: str = "ops table") -> None:
             bad = bad[~bad.isin(column.allowed)]
             if len(bad):
                 allowed = ", ".join(column.allowed)
-                raise DataError(
-                    f"{where}: row {bad.index[0]}, {name} = {bad.iloc[0]!r}; allowed: {allowed}"
-                )
+                got = quoted(bad.iloc[0])
+                raise DataError(f"{where}: row {bad.index[0]}, {name} = {got}; allowed: {allowed}")
         elif column.dtype in ("Int64", "Float64"):
-            negative = ops[name].lt(0).fillna(False)
-            if negative.any():
-                row = int(negative.to_numpy(dtype=bool).argmax())
-                raise DataError(f"{where}: row {row}, {name} = {ops[name].iloc[row]} is negative")
+            values = ops[name].to_numpy(dtype=float, na_value=0.0)
+            for wrong, what in ((values < 0, "negative"), (np.isinf(values), "not finite")):
+                if wrong.any():
+                    row = int(wrong.argmax())
+                    raise DataError(f"{where}: row {row}, {name} = {ops[name].iloc[row]} is {what}")
     for name in ("op_class", "name", "count", "evidence"):
         if ops[name].isna().any():
             row = int(ops[name].isna().to_numpy(dtype=bool).argmax())

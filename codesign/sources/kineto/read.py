@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from codesign._common.errors import UsageError
+from codesign._common.text import encodable
 from codesign._common.units import format_si
 from codesign.hardware import load_system
 from codesign.sources.kineto import metadata
@@ -68,7 +69,7 @@ def read_kineto(
     if len(files) > 1:
         notes += _per_rank(files, ranks, found)
     ops = found[lead].ops
-    ops["source"] = files[lead].name
+    ops["source"] = encodable(files[lead].name)
     name = workload or _stem(files[lead])
     return Characterization(header, ops).with_header(
         workload=name,
