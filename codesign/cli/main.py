@@ -84,7 +84,7 @@ def main() -> None:
     _prepare_streams()
     signal.signal(signal.SIGTERM, _stop)
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="codesign", standalone_mode=False)
         sys.stdout.flush()
     except (_ReaderGoneError, BrokenPipeError):
         # The reader (head, less) has gone: nothing is wrong and nothing can be said.

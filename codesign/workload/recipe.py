@@ -150,7 +150,9 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         # It becomes a file's name and a heading.
         if not 0 < len(self.name) <= 200 or not self.name.isprintable() or "/" in self.name:
-            raise ValueError(f"name = {quoted(self.name)}, expected up to 200 characters, no /")
+            raise ValueError(
+                f"name = {quoted(self.name)}, expected 1 to 200 printable characters, no /"
+            )
         for name in ("sequence_length", "micro_batch", "gradient_accumulation",
                      "context_length", "batch", "lm_head_chunks"):  # fmt: skip
             if not 1 <= getattr(self, name) <= 10**8:

@@ -1,4 +1,5 @@
 import hashlib
+import os
 import stat
 
 import pytest
@@ -67,3 +68,40 @@ def test_shipped_folders_are_found_and_an_unknown_one_is_an_error():
     assert (data_dir("reports") / "workloads").is_dir()
     with pytest.raises(DataError, match="no-such"):
         data_dir("no-such")
+
+
+def test_a_link_stays_and_the_file_behind_it_is_written(tmp_path):
+    target = tmp_path / "target.txt"
+    target.write_text("old")
+    link = tmp_path / "link.txt"
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_a_device_or_pipe_is_never_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(DataError, match="no ordinary file"):
+        write_text(pipe, "x")
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_name_as_long_as_the_file_system_takes_is_written(tmp_path):
+    path = tmp_path / ("x" * 255)
+    write_text(path, "x")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_bounded_read_refuses_what_has_no_end(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(DataError, match="ordinary file"):
+        read_bytes(pipe, 10)
+    exact = tmp_path / "exact"
+    exact.write_bytes(b"x" * 10)
+    assert read_bytes(exact, 10) == b"x" * 10
+    with pytest.raises(DataError, match="over 9 bytes"):
+        read_bytes(exact, 9)

@@ -48,3 +48,27 @@ def test_plain_values(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text("a: {b: 1, c: [2.5, x]}\nd: null\n")
     assert load_yaml(path) == {"a": {"b": 1, "c": [2.5, "x"]}, "d": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 010\n", "ambiguous"),  # eight to YAML 1.1, ten to its reader
+        ("a: 1:30\n", "ambiguous"),  # ninety
+        ('a: "x\\ud800"\n', "surrogate"),
+        ("? [a, b]\n: 1\n", "plain text"),
+        ("a: " + "9" * 5000 + "\n", "not valid YAML"),
+    ],
+)
+def test_values_that_do_not_mean_what_they_look_like_are_refused(tmp_path, text, said):
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(DataError, match=said) as caught:
+        load_yaml(path)
+    assert len(str(caught.value)) < 400
+
+
+def test_plain_numbers_stay_numbers(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("a: 0\nb: -7\nc: 1_000\nd: 0x10\n")
+    assert load_yaml(path) == {"a": 0, "b": -7, "c": 1000, "d": 16}

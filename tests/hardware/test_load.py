@@ -169,6 +169,8 @@ def test_search_folder(gpu_file: Writer, tmp_path: Path, monkeypatch: pytest.Mon
     [
         ({"power": 700}, "power: 700 is not a number with a unit"),
         ({"power": "-5 W"}, "power: '-5 W' must be positive"),
+        ({"power": "1e300 W"}, "power: '1e300 W' is out of all proportion"),
+        ({"memory.capacity": "80 B"}, "memory.capacity: '80 B' is out of all proportion"),
         ({"memory.bandwidth": "3350"}, "memory.bandwidth: '3350' is not a number with a unit"),
         ({"memory.bandwidth": "26.8 Tb/s"}, "memory.bandwidth: '26.8 Tb/s' is in bits"),
         ({"memory.capacity": "640 Gb"}, "memory.capacity: '640 Gb' is in bits"),

@@ -175,3 +175,23 @@ def test_a_shape_outside_the_tables_is_refused_unless_allowed(db):
 def test_a_system_without_tables_is_a_usage_error(db):
     with pytest.raises(UsageError, match=r"no measured kernels.*h100-sxm"):
         composed(db, SFT, "mi300x-platform")
+
+
+def test_a_model_that_does_not_fit_the_memory_is_composed_with_a_warning(db):
+    from codesign.sources.compose import compose
+
+    recipe = load_recipe(DECODE)
+    deep = replace(recipe, model=replace(recipe.model, num_hidden_layers=800))
+    fits, too_large = compose(recipe, db), compose(deep, db)
+    assert not any("HBM" in w for w in fits.header.quality.warnings)
+    # 80 layers of 70.6e9 parameters take 35 GB on each of 4 GPUs; ten times that, 353 GB.
+    assert any("HBM" in w and "h100-sxm has 80" in w for w in too_large.header.quality.warnings)
+
+
+def test_errors_name_the_recipe(db):
+    from codesign.sources.compose import compose
+
+    with pytest.raises(DataError, match=f"recipe {DECODE}: system: unknown system 'x'"):
+        compose(replace(load_recipe(DECODE), system="x"), db)
+    with pytest.raises(DataError, match=f"recipe {DECODE}: .*outside the measured range"):
+        compose(replace(load_recipe(DECODE), batch=10**7), db)

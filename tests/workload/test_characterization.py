@@ -1,3 +1,5 @@
+import math
+
 import msgspec
 import pandas as pd
 import pyarrow as pa
@@ -6,6 +8,7 @@ import pytest
 
 from codesign._common.errors import DataError
 from codesign.workload.characterization import (
+    MAX_ROWS,
     Characterization,
     Header,
     Quality,
@@ -77,6 +80,9 @@ def rewrite(path, header):
         (b'{"workload": 3, "system": null, "schema_version": 1}', "header"),
         (b"not json", "header"),
         (b"[]", "header"),
+        (b'{"a":' + b"[" * 100_000, "header"),
+        (b'{"workload": "w", "system": null, "schema_version": 1, "idle_s": -1}', "idle_s = -1"),
+        (b'{"workload": "w", "system": null, "schema_version": 1, "gpus": 0}', "gpus = 0"),
     ],
 )
 def test_a_foreign_header_is_refused(tmp_path, header, reason):
@@ -88,6 +94,30 @@ def test_a_foreign_header_is_refused(tmp_path, header, reason):
 
 
 @pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (pa.table({"name": [["a"]]}), "single values"),
+        (pa.Table.from_arrays([pa.array(["a"])] * 2, names=["name", "name"]), "twice"),
+        (pa.table({"name": pa.nulls(MAX_ROWS + 1)}), "rows"),
+        (pa.table({"name": ["a"], "m": ["x"]}), r"x\.parquet: column 'm'"),
+    ],
+)
+def test_what_no_ops_table_looks_like_is_refused_before_it_is_read(tmp_path, table, reason):
+    path = tmp_path / "x.parquet"
+    header = {b"codesign": msgspec.json.encode(HEADER)}
+    pq.write_table(table.replace_schema_metadata(header), path)
+    with pytest.raises(DataError, match=reason):
+        Characterization.load(path)
+
+
+def test_text_that_cannot_be_encoded_is_replaced(tmp_path):
+    path = tmp_path / "x.parquet"
+    header = msgspec.structs.replace(HEADER, workload="a\udcff", notes=("\udcff",))
+    Characterization(header, ops_frame([ROW])).save(path)
+    assert Characterization.load(path).header.workload == "a?"
+
+
+@pytest.mark.parametrize(
     ("changes", "named"),
     [
         ({"op_class": "matmul"}, "op_class"),
@@ -95,6 +125,8 @@ def test_a_foreign_header_is_refused(tmp_path, header, reason):
         ({"evidence": "guessed"}, "evidence"),
         ({"time_s": -1.0}, "time_s"),
         ({"m": -4}, "m = -4"),
+        ({"time_s": math.inf}, "time_s = inf"),
+        ({"count": math.inf}, "count = inf"),
         ({"count": None}, "count"),
         ({"name": None}, "name"),
         ({"collective": "gossip"}, "collective"),

@@ -40,7 +40,12 @@ def test_shipped_recipes_load_under_their_own_name(name):
 @pytest.mark.parametrize(
     ("path", "value", "named"),
     [
-        ("phase", "train", "phase"),
+        ("phase", "train", "allowed: decode, prefill, pretrain, rollout, sft"),
+        ("name", "", "name = ''"),
+        ("name", "../x", "name = '../x'"),
+        ("name", "a\nb", "name = "),
+        ("name", "x" * 201, "name = "),
+        ("model.num_attention_heads", 48, "head_dim"),
         ("model.num_key_value_head", 8, "num_key_value_head"),
         ("model.hidden_size", "4096", "model.hidden_size"),
         ("model.num_attention_heads", 0, "num_attention_heads"),
