@@ -34,6 +34,10 @@ def json_summary(content: Any, where: str) -> Summary:
             return _backtest(_convert(content, Backtest, where), content)
         if "trained_on" in content:
             return _model(content)
+        if "traceEvents" in content:
+            raise DataError(
+                f"{where}: a trace; read it with `codesign characterize --from {where} -o FILE`"
+            )
     raise DataError(
         f"{where}: JSON, but not of codesign's; expected a model, recommendations or a backtest"
     )

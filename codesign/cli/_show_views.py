@@ -13,12 +13,13 @@ from codesign._common.errors import DataError
 from codesign._common.files import read_bytes
 from codesign._common.text import printable
 from codesign._common.units import format_si
+from codesign._common.yamlfiles import load_yaml
 from codesign.cli._common import console
 from codesign.cli._show_json import Summary, json_summary
 from codesign.workload.accounting import busbw, hardware_flops, model_flops
 from codesign.workload.characterization import Characterization
 from codesign.workload.footprint import footprint
-from codesign.workload.recipe import load_recipe
+from codesign.workload.recipe import Recipe, load_recipe, recipe_path
 from codesign.workload.transformer import assumptions, build_ops
 
 MAX_JSON_BYTES = 256_000_000
@@ -115,7 +116,7 @@ def characterization_view(path: Path, top: int) -> View:
 
 def recipe_view(name: str, top: int) -> View:
     """A recipe: model, parallelism, memory, and the ops by their work."""
-    recipe = load_recipe(name)
+    recipe = _recipe(name)
     ops, memory = build_ops(recipe), footprint(recipe)
     p = recipe.parallelism
     heaviest = ops.sort_values("flops", ascending=False, na_position="last").head(top)
@@ -146,6 +147,22 @@ def recipe_view(name: str, top: int) -> View:
     ]  # fmt: skip
     view.tables = [_ops_table(f"top {len(heaviest)} of {len(ops)} ops by FLOPs", heaviest, None)]
     return view
+
+
+def _recipe(name: str) -> Recipe:
+    try:
+        return load_recipe(name)
+    except DataError as error:
+        # Only to say it better: what else of codesign's this YAML could be.
+        if recipe_path(name).is_file():
+            keys = load_yaml(recipe_path(name)).keys()
+            if keys & {"gpu", "sm_count"}:
+                raise DataError(f"{name}: hardware; see `codesign hw show {name}`") from error
+            if "workloads" in keys:
+                raise DataError(
+                    f"{name}: a portfolio; rank it with `codesign recommend {name}`"
+                ) from error
+        raise
 
 
 def json_view(path: Path) -> View:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("characterize")
 @click.option("--recipe", metavar="NAME|FILE", help="Workload recipe to compose; see --list.")
 @click.option("--from", "traces", multiple=True, metavar="FILE...", type=click.Path(path_type=Path),
-              help="Traces to read, one for each rank.")  # fmt: skip
+              help="Traces, one for each rank; or one Nsight file or nccl-tests log.")  # fmt: skip
 @click.option("--system", metavar="NAME|FILE", help="System measured on, or to compose for.")
 @click.option("--workload", metavar="NAME", help="Name of the workload of a trace.")
 @click.option("--allow-extrapolation", is_flag=True,
@@ -57,6 +57,7 @@ def command(
         raise click.UsageError("give one of --recipe and --from (or --list)")
     if files and not traces:
         raise click.UsageError(f"unexpected argument {str(files[0])!r}; traces follow --from")
+    _check_flags(recipe is not None, workload, allow_extrapolation, allow_truncated, repair)
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
     check_overwrite([output], force, inputs=_inputs(recipe, [*traces, *files]), suffix=".parquet")
@@ -69,6 +70,21 @@ def command(
                       allow_truncated=allow_truncated, repair=repair)  # fmt: skip
     result.save(output)
     _print_summary(result, output)
+
+
+def _check_flags(
+    composing: bool, workload: str | None, extrapolate: bool, truncated: bool, repair: bool
+) -> None:
+    """Refuse an option that would have no effect: its user expects one."""
+    idle = (
+        {"--workload": workload is not None, "--allow-truncated": truncated, "--repair": repair}
+        if composing
+        else {"--allow-extrapolation": extrapolate}
+    )
+    for option, given in idle.items():
+        if given:
+            other = "--from" if composing else "--recipe"
+            raise click.UsageError(f"{option} goes with {other}")
 
 
 def _inputs(recipe: str | None, traces: list[Path]) -> list[Path]:

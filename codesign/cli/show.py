@@ -28,10 +28,9 @@ def command(file: str, as_json: bool, top: int) -> None:
     path = Path(file)
     if path.suffix in (".yaml", ".yml") or (not path.exists() and _is_recipe(file)):
         view = recipe_view(file, top)
-    elif _starts_like_json(path):
-        view = json_view(path)
     else:
-        view = characterization_view(path, top)
+        kind = _kind(path)
+        view = json_view(path) if kind == "json" else characterization_view(path, top)
     if as_json:
         import msgspec
 
@@ -46,12 +45,27 @@ def _is_recipe(name: str) -> bool:
     return name in list_recipes()
 
 
-def _starts_like_json(path: Path) -> bool:
-    """Whether the first character that is not a blank opens a JSON value."""
+def _kind(path: Path) -> str:
+    """``parquet`` or ``json`` by the first bytes. Raises DataError for anything else."""
     from codesign._common.errors import DataError
+    from codesign.workload.recipe import list_recipes
 
     try:
         with path.open("rb") as stream:
-            return stream.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
-    except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+            head = stream.read(64)
+    except FileNotFoundError as error:
+        recipes = ", ".join(list_recipes())
+        raise DataError(
+            f"{path}: cannot read: no such file, nor a recipe; recipes: {recipes}"
+        ) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot read: {reason}") from error
+    if head[:4] == b"PAR1":
+        return "parquet"
+    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+        return "json"
+    raise DataError(
+        f"{path}: not a file of codesign's (characterization, model, recommendations, backtest, "
+        f"recipe); a trace is read with `codesign characterize --from`"
+    )

@@ -60,7 +60,7 @@ def _read_one(path: Path, kind: str, system: str | None, workload: str | None) -
     if kind == "parquet":
         from codesign.workload.characterization import Characterization
 
-        return Characterization.load(path)
+        return _renamed(Characterization.load(path), path, system, workload)
     if kind == "nccl-tests":
         from codesign.sources.nccl_tests import read_nccl_tests
 
@@ -73,6 +73,20 @@ def _read_one(path: Path, kind: str, system: str | None, workload: str | None) -
 
     reader = read_nsys if kind == "sqlite" else read_nsys_stats
     return reader(path, system=system, workload=workload)
+
+
+def _renamed(
+    char: Characterization, path: Path, system: str | None, workload: str | None
+) -> Characterization:
+    """The characterization with what its file does not know filled in."""
+    from codesign.hardware import load_system
+
+    if system is not None:
+        name, known = load_system(system).name, char.header.system
+        if known not in (None, name):
+            raise UsageError(f"{path}: was measured on {known}, not on {name}; leave --system out")
+        char = char.with_header(system=name)
+    return char if workload is None else char.with_header(workload=workload)
 
 
 def _unpacked(head: bytes) -> bytes:

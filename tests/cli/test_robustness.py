@@ -198,3 +198,51 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
     )  # fmt: skip
     refused(result, 2, "codesign[perfdb]")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("t.json", '{"traceEvents": []}', "characterize --from"),
+        ("t.bin", "\x00\x01", "characterize --from"),
+        ("g.yaml", "name: g\nsm_count: 3\n", "codesign hw show"),
+        ("p.yaml", "title: p\nworkloads: []\n", "codesign recommend"),
+        ("r.yaml", "title: p\nfoo: []\n", "allowed: name"),
+    ],
+)
+def test_show_says_which_command_a_file_is_for(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    refused(run("show", path), 3, name, said)
+
+
+def test_a_misspelt_recipe_lists_those_there_are() -> None:
+    refused(run("show", "llama-3.1-8b-stf"), 3, "llama-3.1-8b-sft")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["--recipe", "r", "--workload", "w"], "--workload"),
+        (["--recipe", "r", "--repair"], "--repair"),
+        (["--recipe", "r", "--allow-truncated"], "--allow-truncated"),
+        (["--from", "t", "--allow-extrapolation"], "--allow-extrapolation"),
+    ],
+)
+def test_an_option_without_effect_is_refused(arguments: list[str], option: str) -> None:
+    refused(run("characterize", *arguments, "-o", "x.parquet"), 2, option)
+
+
+def test_system_and_workload_fill_in_what_a_characterization_lacks(
+    trace: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    assert run("characterize", "--from", trace, "-o", first).returncode == 0
+    result = run(
+        "characterize", "--from", first, "--system", "hgx-h200", "--workload", "w", "-o", second
+    )
+    assert "w on hgx-h200" in result.stdout
+    again = run("characterize", "--from", second, "--system", "hgx-h100", "-o", first)
+    refused(again, 2, "measured on hgx-h200")
