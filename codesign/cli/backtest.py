@@ -31,7 +31,8 @@ _METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
 @click.option("--quick", is_flag=True,
               help="One fit, two targets, 400 rows a group: under a minute.")  # fmt: skip
 @click.option("--framework", default="trtllm", show_default=True,
-              help="Whose kernels: trtllm, vllm or sglang.")  # fmt: skip
+              type=click.Choice(["trtllm", "vllm", "sglang"]),
+              help="Whose kernels.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(min=1),
               help="Rows scored of a group and target; default 4000, quick 400.")  # fmt: skip
 @click.option("--all-rows", is_flag=True, help="Score whole tables.")

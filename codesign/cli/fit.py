@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 @click.option("--gpus", multiple=True, metavar="GPU",
               help="Train on this GPU; may be repeated. Default: all with tables.")  # fmt: skip
 @click.option("--framework", default="trtllm", show_default=True,
-              help="Whose kernels to learn from: trtllm, vllm or sglang.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Seed of the model's draws.")
+              type=click.Choice(["trtllm", "vllm", "sglang"]),
+              help="Whose kernels to learn from.")  # fmt: skip
+@click.option(
+    "--seed",
+    default=0,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of the model's draws.",
+)
 @force_option
 def command(
     output: Path,

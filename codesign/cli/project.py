@@ -34,7 +34,9 @@ if TYPE_CHECKING:
               help="System of the measurements, where the file does not name it.")  # fmt: skip
 @click.option("--draws", default=200, show_default=True, type=click.IntRange(10, 100_000),
               help="Joint draws behind the intervals.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Seed of the draws.")
+@click.option(
+    "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the draws."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(
     characterization: Path, model_path: Path, changes: tuple[str, ...], systems: tuple[str, ...],

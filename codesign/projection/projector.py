@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign._common.errors import UsageError
+from codesign._common.errors import InsufficientDataError, UsageError
 from codesign._common.scores import Interval
 from codesign.projection.portfolio import interval
 from codesign.projection.step import scale_step, step_of
@@ -143,11 +143,15 @@ def project(
     model's ratio alone; on another GPU what the model does not explain carries over as
     far as the training data say (`projection.transfer`). With ``scoring`` a target GPU
     that the model has seen is refused (LeakageError).
-    Raises UsageError if the base system is unknown.
+    Raises UsageError if the base system is unknown, InsufficientDataError if no op has a time.
     """
     start = base_system(char, base)
-    joint = model.draws(draws, seed) if isinstance(draws, int) and draws > 0 else draws
     step = step_of(char)
+    if step.busy_s <= 0:
+        raise InsufficientDataError(
+            f"{char.header.workload}: no op has a known time, so there is nothing to project"
+        )
+    joint = model.draws(draws, seed) if isinstance(draws, int) and draws > 0 else draws
     ops = char.ops
     point = _ratios(model, char, start, systems, None, scoring)
     held = _unknown(model.times(ops, [start])[0])

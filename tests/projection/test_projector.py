@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from codesign._common.errors import UsageError
+from codesign._common.errors import InsufficientDataError, UsageError
 from codesign.projection import portfolio_gain, project
 from codesign.projection.portfolio import interval
 from tests.projection.fakes import FakeModel, characterization, collective, gemm, lever, system
@@ -117,3 +117,9 @@ def test_portfolio_gain_is_harmonic_in_gpu_hours() -> None:
 def test_interval_holds_its_point() -> None:
     assert interval(np.array([5.0, 1.0, 1.0, 1.0])).hi == 5.0
     assert interval(np.array([2.0])).lo == 2.0
+
+
+@pytest.mark.parametrize("rows", [[], [gemm(0.0, 1, 1)]])
+def test_nothing_known_to_take_time_is_not_projected(rows: list[dict[str, object]]) -> None:
+    with pytest.raises(InsufficientDataError, match="nothing to project"):
+        project(characterization(rows, idle_s=1.0), MODEL, [BASE], draws=0, base=BASE)
