@@ -116,10 +116,12 @@ def _print_summary(result: Characterization, output: Path) -> None:
     click.echo(
         printable(f"{header.workload} on {header.system or 'an unknown system'}: step {step}")
     )
-    exposed = result.ops.groupby("evidence")["exposed_s"].sum().sort_values(ascending=False)
-    total_s = float(exposed.sum()) or 1.0
-    shares = ", ".join(f"{float(value) / total_s:.1%} {kind}" for kind, value in exposed.items())
-    click.echo(f"busy time by evidence: {shares}")
+    # A summary by kernel knows no step, so nothing of it is exposed: its op time is what there is.
+    column = "exposed_s" if float(result.ops["exposed_s"].sum()) > 0 else "time_s"
+    parts = result.ops.groupby("evidence")[column].sum().sort_values(ascending=False)
+    total_s = float(parts.sum()) or 1.0
+    shares = ", ".join(f"{float(value) / total_s:.1%} {kind}" for kind, value in parts.items())
+    click.echo(f"{'busy' if column == 'exposed_s' else 'op'} time by evidence: {shares}")
     for warning in header.quality.warnings:
         click.echo(printable(f"warning: {warning}"), err=True)
     click.echo(f"wrote {output}")

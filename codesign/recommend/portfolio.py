@@ -10,6 +10,7 @@ import msgspec
 
 from codesign._common.errors import DataError, UsageError, one_of
 from codesign._common.files import data_dir, sha256
+from codesign._common.records import convert
 from codesign._common.yamlfiles import load_yaml
 
 CostKind = Literal["money", "area", "power"]
@@ -89,12 +90,7 @@ def load_portfolio(name_or_path: str | Path) -> Portfolio:
     for key in ("path", "sha256"):
         if key in content:
             raise DataError(f"{path}: {key}: unknown key; it is set when the file is read")
-    try:
-        portfolio = msgspec.convert(content, Portfolio)
-    except msgspec.ValidationError as error:
-        reason, _, place = str(error).partition(" - at `$")
-        key = f"{place.rstrip('`').lstrip('.')}: " if place else ""
-        raise DataError(f"{path}: {key}{reason}") from error
+    portfolio = convert(content, Portfolio, str(path))
     _check(portfolio, str(path))
     return _normalised(msgspec.structs.replace(portfolio, path=str(path), sha256=sha256(path)))
 
