@@ -223,5 +223,8 @@ def mixed_processes(trace: Trace) -> bool:
     launches = trace.launches
     ids = launches["correlation"]
     keep = ids != MISSING_ID
-    pairs = np.unique(np.stack([launches["process"][keep], ids[keep]]), axis=1)
+    process = launches["process"][keep]
+    if len(process) == 0 or (process == process[0]).all():
+        return False  # the usual case, and sorting millions of pairs is slow
+    pairs = np.unique(np.stack([process, ids[keep]]), axis=1)
     return bool(len(np.unique(pairs[1])) < pairs.shape[1])
