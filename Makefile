@@ -33,7 +33,9 @@ $(error PORTFOLIO=$(PORTFOLIO): no such file, and none of that name in reports/p
 endif
 endif
 # The pipeline needs three things of a portfolio: recipes, files of the user's own, baseline.
-RECIPES := $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^ *(- +)?recipe: *"?([^" \#]+)"?.*/\2/p' $(PORTFOLIO_FILE)))
+LISTED  := $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^ *(- +)?recipe: *"?([^" \#]+)"?.*/\2/p' $(PORTFOLIO_FILE)))
+# A recipe's file is given relative to the portfolio that names it.
+RECIPES := $(foreach r,$(LISTED),$(if $(filter %.yaml %.yml,$(r)),$(firstword $(wildcard $(dir $(PORTFOLIO_FILE))$(r)) $(r)),$(r)))
 INPUTS  := $(if $(PORTFOLIO_FILE),$(wildcard $(shell sed -nE 's/^ *(- +)?(characterization|trace): *"?([^" \#]+)"?.*/\3/p' $(PORTFOLIO_FILE))))
 SYSTEM  ?= $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^baseline: *"?([^" \#]+)"?.*/\1/p' $(PORTFOLIO_FILE)))
 

@@ -81,6 +81,9 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line. The only place that prints an error and exits."""
+    # Sums over a varying number of threads differ in the last bits, and badly conditioned
+    # directions of a fit turn that into visible ones. NumPy is not imported yet.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _prepare_streams()
     signal.signal(signal.SIGTERM, _stop)
     try:

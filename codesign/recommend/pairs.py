@@ -10,7 +10,7 @@ from codesign._common.errors import UsageError
 from codesign.hardware.levers import apply_lever
 from codesign.projection import interval
 from codesign.recommend.levers import Pricer, gain_per_cost
-from codesign.recommend.rank import BY_COST, BY_GAIN, UNSURE, Pick
+from codesign.recommend.rank import ASSUMED, BY_COST, BY_GAIN, UNSURE, Pick
 from codesign.recommend.schema import PairResult
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _TOP = 5
 
 def pair_systems(study: Study, picks: Sequence[Pick]) -> list[tuple[Pick, Pick, System]]:
     """The candidates: pairs of the first levers of the ranked list, each at its step."""
-    top = [p for p in picks if p.group in (BY_COST, BY_GAIN, UNSURE)][:_TOP]
+    top = [p for p in picks if p.group in (BY_COST, BY_GAIN, ASSUMED, UNSURE)][:_TOP]
     found = []
     for first, second in combinations(top, 2):
         assert first.point is not None

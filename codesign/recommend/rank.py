@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-BY_COST, BY_GAIN, UNSURE, UNSUPPORTED, NOTHING = range(5)
+BY_COST, BY_GAIN, ASSUMED, UNSURE, UNSUPPORTED, NOTHING = range(6)
 """Groups of the ranked list, in order. See `ranking_rule`."""
 
 
@@ -63,10 +63,12 @@ def ranking_rule(portfolio: Portfolio) -> str:
         f"{percent(portfolio.min_gain)}; if none gains that much, among those above 1. A lever "
         "whose cost no source gives is recommended at its largest step before saturation. "
         f"Order: first levers with a cost, by gain per {unit}; then those without, by gain; then "
-        "those whose interval reaches down to 1; then those that the data cannot identify or the "
-        "budgets exclude; last those without effect. P(best) is the share of joint draws in "
-        "which a lever is first by its criterion: gain per cost among levers with a cost, gain "
-        "among all."
+        "those whose effect is an assumption that no measurement tested, by gain; then those whose "
+        "interval reaches down to 1; then those that the data cannot identify or the budgets "
+        "exclude; last those without effect. P(best) is the share of joint draws in which a lever "
+        "is first by its criterion among those that measurements identify: gain per cost among "
+        "levers with a cost, gain among all. Costs are taken as they stand: their own uncertainty "
+        "is not drawn."
     )
 
 
@@ -83,6 +85,7 @@ def pick(portfolio: Portfolio, result: LeverResult, first: int) -> Pick:
     group = (
         UNSUPPORTED if result.status == "not_identifiable" or not fits
         else UNSURE if not sure
+        else ASSUMED if result.status == "assumed"
         else BY_GAIN if result.points[chosen].gain_per_cost is None
         else BY_COST
     )  # fmt: skip
@@ -142,9 +145,12 @@ def p_best(study: Study, evaluation: Evaluation, picks: Sequence[Pick]) -> dict[
 
     Levers with a cost compete among themselves by gain per cost; those without
     compete with all by gain. Draws in which nothing gains have no winner. Levers that
-    the data do not identify take no part.
+    the data do not identify take no part: the draws hold no doubt about an assumption.
     """
-    rivals = [p for p in picks if p.group in (BY_COST, BY_GAIN, UNSURE)]
+    rivals = [
+        p for p in picks
+        if p.group in (BY_COST, BY_GAIN, UNSURE) and p.result.status == "identified"
+    ]  # fmt: skip
     if not rivals or evaluation.gain_draws.shape[0] < 2:
         return {}
     gains = evaluation.gain_draws[1:][:, [p.index for p in rivals]] - 1
@@ -195,6 +201,8 @@ def _headline(result: LeverResult) -> str:
 def _ranked_by(portfolio: Portfolio, chosen: Pick) -> str:
     unit = COST_UNITS[portfolio.ranking].removesuffix(" per GPU")
     point = chosen.point
+    if chosen.group == ASSUMED:
+        return "gain (its effect is an assumption that no measurement tested)"
     if chosen.group == BY_COST or point is None or point.gain_per_cost is not None:
         return f"gain per {unit}"
     if point.cost is None:

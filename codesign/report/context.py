@@ -40,6 +40,7 @@ class ReportView:
     ranking_chart: DotChart | None
     ranking: Table
     ranking_cost: str
+    ranking_rule: str
     warnings: tuple[str, ...]
     do_not_invest: Table | None
     levers: tuple[levers.LeverView, ...]
@@ -72,6 +73,7 @@ def build(recs: Recommendations) -> ReportView:
         ranking_chart=_ranking_chart(recs),
         ranking=ranking.ranked_table(recs, lever_hrefs),
         ranking_cost=recs.ranking_cost,
+        ranking_rule=recs.ranking_rule,
         warnings=recs.warnings,
         do_not_invest=verdicts.do_not_invest(recs, lever_hrefs),
         levers=levers.lever_views(recs, lever_ids),

@@ -6,6 +6,9 @@ fitted. The posterior of all gammas together, with every fitted parameter free a
 random effect per GPU, says how well the data would refute a wrong exponent. A lever
 whose gamma stays wide is not identified; the lever with whose gamma it is most
 correlated is its alias.
+
+Only GPUs with ops that the lever moves can say anything of it: a network that was measured
+on one part is not seen to vary because parts without such a measurement have another one.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codesign.sensitivity.estimate import ROWS_WORTH, Block, Estimate, natural
 from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
@@ -107,12 +111,13 @@ def _of_unit(item: Evidence) -> dict[str, Identification]:
     elasticity = {
         lever: [_elasticity(model, theta, b, lever) for b in blocks] for lever in [*moving, "power"]
     }
-    acts = {k: max(float(np.abs(e).max()) for e in v) > _ACTS for k, v in elasticity.items()}
-    contrast = {lever: _contrast(blocks, lever) for lever in moving}
+    where = {k: np.array([float(np.abs(e).max()) > _ACTS for e in v])
+             for k, v in elasticity.items()}  # fmt: skip
+    acts = {lever: bool(on.any()) for lever, on in where.items()}
+    contrast = {lever: _contrast(blocks, lever, where[lever]) for lever in moving}
     moves = {k: float(np.abs(v).max()) > _MOVES for k, v in contrast.items()}
     columns = [lever for lever in moving if acts[lever] and moves[lever]]
     covariance = _posterior(item, columns, elasticity, contrast)
-    gpus = ", ".join(b.gpu for b in blocks)
     verdicts = {"hbm_capacity": Identification("no_effect", "acts on what fits, not on op times")}
     for lever in [*moving, "power"]:
         if not acts[lever]:
@@ -122,9 +127,11 @@ def _of_unit(item: Evidence) -> dict[str, Identification]:
                 "assumed", "acts through the sustained clock as power^(1/3) on tensor-bound time"
             )
         elif not moves[lever]:
+            gpus = ", ".join(b.gpu for b, on in zip(blocks, where[lever], strict=True) if on)
             verdicts[lever] = Identification(
                 "assumed",
-                f"is the same on every training GPU ({gpus}); the physical form carries it",
+                f"is the same on every GPU with ops that it moves ({gpus}); the physical form "
+                "carries it",
             )
         else:
             verdicts[lever] = _verdict(lever, columns, covariance)
@@ -160,11 +167,16 @@ def _elasticity(model: OpModel, theta: Array, block: Block, lever: str) -> Array
     return result
 
 
-def _contrast(blocks: Sequence[Block], lever: str) -> Array:
-    """(blocks,) log of the quantity over its geometric mean; 0 where it does not exist."""
+def _contrast(blocks: Sequence[Block], lever: str, where: NDArray[np.bool_]) -> Array:
+    """(blocks,) log of the quantity over its geometric mean among the blocks ``where`` the
+    lever acts; 0 for the others and where it does not exist.
+    """
     logs = np.log([_quantity(b.hw, lever) for b in blocks])
-    result: Array = np.nan_to_num(logs - np.nanmean(logs)) if np.isfinite(logs).any() else logs * 0
-    return result
+    known = where & np.isfinite(logs)
+    contrast = np.zeros(len(blocks))
+    if known.any():
+        contrast[known] = logs[known] - logs[known].mean()
+    return contrast
 
 
 def _posterior(

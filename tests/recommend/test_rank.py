@@ -10,6 +10,7 @@ import pytest
 
 from codesign.recommend.levers import saturation
 from codesign.recommend.rank import (
+    ASSUMED,
     BY_COST,
     BY_GAIN,
     NOTHING,
@@ -63,6 +64,20 @@ def test_a_step_whose_interval_reaches_one_is_not_chosen() -> None:
     assert pick(portfolio(), _result("hbm_bandwidth", points), 0).point is points[1]
     unsure = pick(portfolio(), _result("hbm_bandwidth", points[:1]), 0)
     assert unsure.group == UNSURE
+
+
+def test_an_assumed_effect_never_leads_and_claims_no_probability() -> None:
+    """Ten times the gain per watt, but nothing measured says that the lever acts so."""
+    measured = pick(portfolio(), _result("hbm_bandwidth", [_point(1.5, 1.10, 10)]), 0)
+    guess = _result("scaleout_bandwidth", [_point(1.5, 1.20, 2)], status="assumed")
+    assumed = pick(portfolio(), guess, 1)
+    assert assumed.group == ASSUMED
+    assert [p.result.lever for p in ordered([assumed, measured])] == [
+        "hbm_bandwidth", "scaleout_bandwidth",
+    ]  # fmt: skip
+    draws = SimpleNamespace(gain_draws=np.array([[1.1, 1.2]] * 5))
+    study: Any = SimpleNamespace(portfolio=portfolio())
+    assert p_best(study, draws, [measured, assumed]) == {"hbm_bandwidth": 1.0}  # type: ignore[arg-type]
 
 
 def test_without_a_cost_the_largest_step_before_saturation() -> None:

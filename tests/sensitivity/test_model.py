@@ -8,7 +8,10 @@ from codesign._common.errors import DataError, InsufficientDataError, UsageError
 from codesign.hardware import load_system, system_of_gpu
 from codesign.hardware.levers import apply_lever
 from codesign.sensitivity import LeakageError, fit, load_model
+from codesign.sensitivity.collective import CollectiveModel
 from codesign.sensitivity.gemm import GemmModel
+from codesign.sensitivity.hardware_arrays import hardware_arrays
+from codesign.workload.schema import ops_frame
 from tests.sensitivity.fakes import GPUS, FakeDB, gemm_ops
 
 
@@ -167,3 +170,38 @@ def test_a_model_of_other_forms_is_refused(fake_model, tmp_path) -> None:
     path.write_text(renamed)
     with pytest.raises(DataError, match="codesign fit"):
         load_model(path)
+
+
+def test_a_lever_that_moved_only_where_it_does_not_act_is_assumed() -> None:
+    """Two networks, but only one GPU has a collective that crosses it: nothing was seen to vary."""
+    row = {"op_class": "collective", "collective": "all_to_all", "name": "x", "count": 1.0,
+           "precision": "bf16", "evidence": "measured"}  # fmt: skip
+    sizes = [2.0**k for k in range(12, 30)]
+
+    class Db:
+        name = "two networks"
+
+        def __init__(self, crossing: tuple[str, ...]) -> None:
+            self.crossing = crossing
+
+        def gpus(self) -> list[str]:
+            return ["a100-80gb-sxm", "h100-sxm"]
+
+        def training_ops(self, gpu: str, op_class: str, framework: str = "trtllm") -> pd.DataFrame:
+            groups = (4, 8, 16, 32) if gpu in self.crossing else (2, 3, 4, 8)
+            ops = ops_frame([
+                {**row, "message_bytes": int(s), "group_size": g} for g in groups for s in sizes
+            ])  # fmt: skip
+            model = CollectiveModel()
+            theta = np.array([p.initial for p in model.parameters("all_to_all")])
+            hw = hardware_arrays([system_of_gpu(gpu)])
+            ops["time_s"] = model.times(theta, model.features(ops), hw)[0]
+            return ops
+
+    one = fit(Db(("h100-sxm",)), models=(CollectiveModel(),)).identifiability()
+    both = fit(Db(("a100-80gb-sxm", "h100-sxm")), models=(CollectiveModel(),)).identifiability()
+    verdict = one["scaleout_bandwidth"]["collective"]
+    assert verdict.status == "assumed"
+    assert "(h100-sxm)" in verdict.reason
+    # 200 Gb/s on the A100 and 400 on the H100, both seen at work: no longer the same everywhere.
+    assert "is the same" not in both["scaleout_bandwidth"]["collective"].reason

@@ -12,6 +12,9 @@ import pandas as pd
 from codesign._common.errors import DataError
 from codesign.sources.perfdb._catalog import FOLDERS, TABLES, Table, files
 
+_MIN_COPIED_ROWS = 10
+"""Rows below which equal times may be chance."""
+
 
 @dataclass(frozen=True)
 class RawTable:
@@ -29,30 +32,38 @@ class RawTable:
 def read_raw(root: Path, folder: str, stem: str, framework: str) -> RawTable | None:
     """One table on one GPU, or None if it was not measured there.
 
-    Rows without a positive finite time, and rows that another GPU measured, are
-    dropped and counted; repeats of one shape become their median. Raises DataError
-    if a file is unreadable, lacks a column, or holds no row of this GPU.
+    Rows without a positive finite time, rows that another GPU measured, and files whose
+    content is another GPU's are dropped and counted; repeats of one shape become their
+    median. Raises DataError if a file is unreadable, lacks a column, or holds no row of
+    this GPU.
     """
     table = TABLES[stem]
-    paths = files(root, folder, stem, framework)
+    dropped: dict[str, int] = {}
+    frames, paths = [], []
+    for path in files(root, folder, stem, framework):
+        rows = _read_file(path, table)
+        original = _copied_from(path, root, folder, table, rows)
+        if original:
+            dropped[f"a copy of {original}"] = len(rows)
+            continue
+        frames.append(rows)
+        paths.append(path)
     if not paths:
         return None
-    frames = [_read_file(path, table) for path in paths]
     frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
-    dropped: dict[str, int] = {}
     frame = _keep(frame, _of_device(frame, folder), "measured on another GPU", dropped)
     times = frame[list(table.time)].to_numpy(dtype=float)
     good = np.isfinite(times).all(axis=1) & (times >= 0).all(axis=1) & (times.sum(axis=1) > 0)
     frame = _keep(frame, good, "time not positive", dropped)
     if frame.empty:
         raise DataError(f"{paths[0]}: no usable row of {FOLDERS[folder][1][0]}")
-    version = _version(frame, paths)
+    version = _version(frame, tuple(paths))
     shape = [c for c in table.shape if c in frame]
     repeats = int(frame.duplicated(shape).sum())
     if repeats:
         dropped["repeated shape, median kept"] = repeats
         frame = frame.groupby(shape, as_index=False, sort=True)[list(table.time)].median()
-    return RawTable(frame[[*shape, *table.time]], paths, version, dropped)
+    return RawTable(frame[[*shape, *table.time]], tuple(paths), version, dropped)
 
 
 def _read_file(path: Path, table: Table) -> pd.DataFrame:
@@ -70,6 +81,41 @@ def _read_file(path: Path, table: Table) -> pd.DataFrame:
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: not readable: {str(error).splitlines()[0]}") from error
     return frame
+
+
+def _copied_from(
+    path: Path, root: Path, folder: str, table: Table, rows: pd.DataFrame
+) -> str | None:
+    """Folder of an earlier GPU whose file holds the same rows under other labels, or None.
+
+    No two GPUs measure the same times in every row: such a file is one measurement given
+    twice, and would be scored against itself. The earlier GPU of ``FOLDERS`` keeps it.
+    """
+    columns = [*table.shape, *table.time]
+    size = _row_count(path)
+    for other in FOLDERS:
+        if other == folder:
+            return None
+        theirs = root / other / path.relative_to(root / folder)
+        if size < _MIN_COPIED_ROWS or not theirs.is_file() or _row_count(theirs) != size:
+            continue
+        pair = [
+            frame[columns].sort_values(columns).to_numpy()
+            for frame in (rows, _read_file(theirs, table))
+        ]
+        if bool((pair[0] == pair[1]).all()):
+            return other
+    return None
+
+
+def _row_count(path: Path) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: not readable: {str(error).splitlines()[0]}") from error
 
 
 def _of_device(frame: pd.DataFrame, folder: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from codesign._common.errors import DataError
 from codesign.sources.ncu import read_ncu
 
 PAGE = """\
-==PROF== Connected to process 2468 (/tmp/a.out)
+==PROF== Connected to process 2468 (./a.out)
 ==PROF== Profiling "gemm" - 0: 0%....50%....100% - 8 passes
 [2468] a.out@127.0.0.1
   void gemm<int, 4>(const float *, int) (196, 1, 1)x(256, 1, 1), Context 1, Stream 7, Device 0, CC 9.0

@@ -97,9 +97,34 @@ def test_training_ops_are_the_measured_rows(db, folder):
     assert ops["flops"].sum() == pytest.approx((2.0 * table["m"] * table["n"] * table["k"]).sum())
 
 
+def test_a_file_that_is_another_gpus_under_other_labels_is_left_out(tmp_path):
+    """The earlier GPU keeps its rows, in whatever order the copy has them."""
+    rows = [gemm(1.0 + m / 7, m) for m in range(1, 13)]
+    write(tmp_path, rows)
+    write(tmp_path, [{**r, "device": "NVIDIA H200"} for r in rows[::-1]], folder="h200_sxm")
+    own = [{**r, "device": "NVIDIA B200", "latency": r["latency"] * 0.5} for r in rows]
+    write(tmp_path, own, folder="b200_sxm")
+    assert len(read_raw(tmp_path, "h100_sxm", "gemm_perf", "trtllm").frame) == 12
+    assert read_raw(tmp_path, "h200_sxm", "gemm_perf", "trtllm") is None
+    assert len(read_raw(tmp_path, "b200_sxm", "gemm_perf", "trtllm").frame) == 12
+
+
 @pytest.mark.perfdb
-def test_rows_of_another_gpu_inside_a_folder_are_left_out(db):
-    assert db.dropped("h200-sxm")["wideep_deepep_normal_perf"]["measured on another GPU"] == 23
+def test_the_copied_multi_node_tables_are_left_out(db, folder):
+    """One network was measured, once: H200's DeepEP rows over several nodes are H100's."""
+    for stem, rows in (("wideep_deepep_normal_perf", 437), ("wideep_deepep_ll_perf", 95)):
+        path = f"comm/sglang/0.5.6.post2/{stem}.parquet"
+        mine, other = (
+            pd.read_parquet(folder / gpu / path).drop(columns=["device", "version", "framework"])
+            for gpu in ("h200_sxm", "h100_sxm")
+        )
+        by = list(mine.columns)
+        assert mine.sort_values(by, ignore_index=True).equals(
+            other[by].sort_values(by, ignore_index=True)
+        )
+        assert db.dropped("h200-sxm")[stem] == {"a copy of h100_sxm": rows}
+    spans = db.training_ops("h200-sxm", "collective")["group_size"]
+    assert spans.max() == 8
 
 
 @pytest.mark.perfdb
