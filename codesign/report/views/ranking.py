@@ -83,9 +83,13 @@ def how_sure(recs: Recommendations) -> str:
         cost = costs.in_words(largest.cost, largest.gain_per_cost, recs.ranking_cost)
         parts.append(
             f"The largest gain is that of {step_in_words(largest)}, {fmt.gain(largest.gain)}, at "
-            f"rank {largest.rank}: {cost}."
+            f"rank {largest.rank}: {_caveat(largest)}{cost}."
         )
     return " ".join(parts)
+
+
+def _caveat(rec: Recommendation) -> str:
+    return "its effect is an assumption, and " if rec.status == "assumed" else ""
 
 
 def _measure(rec: Recommendation) -> str:
