@@ -61,9 +61,10 @@ def project(
 def candidate_system(text: str, base: System) -> System:
     """The system that a name or a comma-separated list of levers on ``base`` means."""
     from codesign.hardware import load_system
+    from codesign.hardware.lever_specs import NAMES
     from codesign.hardware.levers import apply_lever, parse_lever
 
-    if "=" not in text:
+    if "=" not in text and text not in NAMES:
         return load_system(text)
     system = base
     for part in text.split(","):

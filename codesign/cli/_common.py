@@ -2,49 +2,111 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from codesign._common.errors import UsageError
+from codesign._common.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as Spinner
+    from rich.progress import TaskID
 
-force_option = click.option("--force", is_flag=True, help="Overwrite the output if it exists.")
+STDOUT = Path("-")
+
+force_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Overwrite an output that exists; without it that is refused, in scripts too.",
+)
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True,
+    help="No progress, summary or 'wrote' line; what was asked for, warnings and errors stay.",
+)  # fmt: skip
+
+
+class InputPath(click.Path):
+    """A file to read. Standard input is none: files are read twice, and named in results."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:  # fmt: skip
+        """The path; raises click.BadParameter for ``-``."""
+        if str(value) == "-":
+            self.fail("standard input is not read; give the name of a file", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def check_overwrite(
-    paths: tuple[Path, ...] | list[Path],
+    paths: Sequence[Path],
     force: bool,
     *,
-    inputs: tuple[Path, ...] | list[Path] = (),
+    inputs: Sequence[Path] = (),
     suffix: str = "",
+    stdout: bool = False,
 ) -> None:
     """Refuse, before any work is done, outputs that cannot or should not be written.
 
-    That is a folder or a device, one of the ``inputs``, another extension than
-    ``suffix``, and in interactive use what exists already; scripts may overwrite.
+    That is a folder or a device, one of the ``inputs``, the same file twice, another
+    extension than ``suffix``, and without ``force`` what exists. ``-`` passes only with
+    ``stdout``.
     """
+    seen: dict[str, Path] = {}
     for path in paths:
-        if str(path) in ("-", "."):
-            raise UsageError(f"-o {str(path)!r}: expected the name of a file{_such_as(suffix)}")
-        if path.exists() and not path.is_file():
-            kind = "a folder" if path.is_dir() else "no ordinary file"
-            raise UsageError(f"{path}: is {kind}; give the name of a file{_such_as(suffix)}")
-        if suffix and path.suffix.lower() != suffix:
-            raise UsageError(f"{path}: expected a name that ends in {suffix}")
-        for source in inputs:
-            if path.exists() and source.exists() and path.samefile(source):
-                raise UsageError(f"{path}: is also an input; give another name with -o")
-        if path.exists() and not force and sys.stdin.isatty():
-            raise UsageError(f"{path}: exists; pass --force to overwrite")
+        if path == STDOUT and stdout:
+            target = str(path)
+        else:
+            _check_file(path, force, inputs, suffix, stdout)
+            target = os.path.realpath(path)
+        if target in seen:
+            raise UsageError(f"-o {path}: given twice (as {seen[target]}); name each output once")
+        seen[target] = path
+
+
+def _check_file(
+    path: Path, force: bool, inputs: Sequence[Path], suffix: str, stdout: bool
+) -> None:  # fmt: skip
+    if str(path) in ("-", "."):
+        reason = "this output is not written to standard output" if path == STDOUT else "a folder"
+        raise UsageError(
+            f"-o {str(path)!r}: {reason}; expected the name of a file{_such_as(suffix)}"
+        )
+    if path.exists() and not path.is_file():
+        kind = "a folder" if path.is_dir() else "no ordinary file"
+        hint = "; -o - writes to standard output" if stdout and not path.is_dir() else ""
+        raise UsageError(f"{path}: is {kind}; give the name of a file{_such_as(suffix)}{hint}")
+    if suffix and path.suffix.lower() != suffix:
+        raise UsageError(f"{path}: expected a name that ends in {suffix}")
+    for folder in path.absolute().parents:
+        if folder.exists():
+            if not folder.is_dir():
+                raise UsageError(f"{path}: cannot be written: {folder} is no folder")
+            break
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
+            raise UsageError(f"{path}: is also an input; give another name with -o")
+    if path.exists() and not force:
+        raise UsageError(f"{path}: exists; pass --force to overwrite it")
 
 
 def _such_as(suffix: str) -> str:
     return f", such as run{suffix}" if suffix else ""
+
+
+def check_inputs(**options: Path | None) -> None:
+    """Refuse, before any work is done, an input that is not there. Keys name the options."""
+    for name, path in options.items():
+        if path is not None and not path.exists():
+            raise UsageError(f"--{name} {path}: no such file or folder")
 
 
 def console() -> Console:
@@ -59,7 +121,60 @@ def console() -> Console:
     return _Console(file=sys.stdout, width=width, markup=False, highlight=False)
 
 
-def note(message: str) -> None:
-    """A line of progress: on stderr, and only where someone watches."""
-    if sys.stderr.isatty():
-        click.echo(message, err=True)
+class Progress:
+    """What a long command does at the moment: one moving line with the time it took so far.
+
+    On stderr, and only where someone watches; it is gone when the work is done.
+    """
+
+    def __init__(self, text: str, quiet: bool = False) -> None:
+        self._text = printable(text)
+        self._shown = not quiet and sys.stderr.isatty()
+        self._spinner: Spinner | None = None
+        self._task: TaskID | None = None
+
+    def __enter__(self) -> Progress:
+        if self._shown:
+            from rich.console import Console
+            from rich.progress import Progress as Spinner
+            from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+
+            columns = (
+                SpinnerColumn(), TextColumn("{task.description}", markup=False),
+                TimeElapsedColumn(),
+            )  # fmt: skip
+            self._spinner = Spinner(*columns, console=Console(file=sys.stderr), transient=True)
+            self._task = self._spinner.add_task(self._text, total=None)
+            self._spinner.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._spinner is not None:
+            self._spinner.stop()
+
+    def say(self, text: str) -> None:
+        """Show ``text`` instead of what stood there."""
+        if self._spinner is not None and self._task is not None:
+            self._spinner.update(self._task, description=printable(text))
+
+
+def wrote(path: Path, quiet: bool = False) -> None:
+    """Say on stderr that an output is there, and how large it is."""
+    from codesign._common.units import format_si
+
+    if not quiet and path != STDOUT:
+        size = format_si(path.stat().st_size, "B")
+        click.echo(printable(f"wrote {path} ({size})"), err=True)
+
+
+def warn(message: str) -> None:
+    """A warning on stderr, in scripts and under ``--quiet`` too."""
+    click.echo(printable(f"warning: {message}"), err=True)
+
+
+def key_value(option: str, text: str, expected: str) -> tuple[str, str]:
+    """(key, value) of a ``KEY=VALUE`` option; UsageError says what the option expects."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not (key and equals and value):
+        raise UsageError(f"{option} {text!r}: expected {expected}")
+    return key, value

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codesign._common.errors import CheckFailedError, UsageError
-from codesign.cli._common import check_overwrite, force_option, note
+from codesign.cli._common import Progress, check_overwrite, force_option, quiet_option, wrote
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from codesign._common.scores import Backtest, BacktestRow, WorkloadBacktestRow
 
@@ -40,6 +40,7 @@ _METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
 @click.option("--fail-on", multiple=True, metavar="CONDITION",
               help="Exit 5 if a score meets it, such as 'mape>0.2' or "
                    "'median_ape>0.05@gemm bf16'; may be repeated.")  # fmt: skip
+@quiet_option
 @force_option
 def command(
     output: Path,
@@ -50,6 +51,7 @@ def command(
     all_rows: bool,
     ops_only: bool,
     fail_on: tuple[str, ...],
+    quiet: bool,
     force: bool,
 ) -> None:
     """Fit without some GPUs, and score the projections on what those GPUs measured.
@@ -62,7 +64,7 @@ def command(
     conditions = [_condition(text) for text in fail_on]
     if all_rows and rows is not None:
         raise UsageError("--all-rows and --rows exclude each other; give one of them")
-    check_overwrite([output], force)
+    check_overwrite([output], force, suffix=".json")
     from codesign._common.files import write_text
     from codesign._common.scores import Backtest
     from codesign.sensitivity import backtest as scoring
@@ -76,18 +78,19 @@ def command(
     cached = RowCache(db)
     ops: list[BacktestRow] = []
     workloads: list[WorkloadBacktestRow] = []
-    for split, model in scoring.fitted_splits(cached, name, framework, note):
-        ops += scoring.score_split(cached, model, split, framework, most, note=note)
-        if not ops_only:
-            workloads += _workloads(db, model, split.targets)
+    with Progress(f"backtest {name}", quiet) as progress:
+        for split, model in scoring.fitted_splits(cached, name, framework, progress.say):
+            ops += scoring.score_split(cached, model, split, framework, most, note=progress.say)
+            if not ops_only:
+                workloads += _workloads(db, model, split.targets, progress.say)
     amount = "whole tables" if most is None else f"at most {most} rows a group"
     text = f"{name}: {scoring.protocols(db.gpus())[name].text}; {framework}, {amount}"
     result = Backtest(ops=tuple(ops), workloads=tuple(workloads), protocol=text)
     write_text(output, _json(result))
-    click.echo(text)
-    for line in [*op_lines(ops), *workload_lines(workloads)]:
-        click.echo(line)
-    note(f"wrote {output}")
+    if not quiet:
+        for line in [text, *op_lines(ops), *workload_lines(workloads)]:
+            click.echo(line)
+    wrote(output, quiet)
     failed = [f for c in conditions for f in c.failures(ops)]
     if failed:
         raise CheckFailedError(f"{len(failed)} score(s) failed a check; first: {failed[0]}")
@@ -125,7 +128,9 @@ def _condition(text: str) -> Condition:
     return Condition(match[1], match[2], limit, tuple((match[4] or "").split()))
 
 
-def _workloads(db: Any, model: Any, targets: tuple[str, ...]) -> list[WorkloadBacktestRow]:
+def _workloads(
+    db: Any, model: Any, targets: tuple[str, ...], note: Callable[[str], None]
+) -> list[WorkloadBacktestRow]:
     """Whole workloads projected onto ``targets`` by a model that has not seen them."""
     from codesign.hardware import load_system
     from codesign.projection.backtest import DEFAULT_PAIRS, workload_backtest

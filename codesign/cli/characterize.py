@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from codesign._common.text import printable
-from codesign.cli._common import check_overwrite, force_option, note
+from codesign.cli._common import (
+    InputPath,
+    Progress,
+    check_overwrite,
+    force_option,
+    quiet_option,
+    warn,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
@@ -16,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command("characterize")
 @click.option("--recipe", metavar="NAME|FILE", help="Workload recipe to compose; see --list.")
-@click.option("--from", "traces", multiple=True, metavar="FILE...", type=click.Path(path_type=Path),
+@click.option("--from", "traces", multiple=True, metavar="FILE...", type=InputPath(),
               help="Traces, one for each rank; or one Nsight file or nccl-tests log.")  # fmt: skip
 @click.option("--system", metavar="NAME|FILE", help="System measured on, or to compose for.")
 @click.option("--workload", metavar="NAME", help="Name of the workload of a trace.")
@@ -27,7 +35,8 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.parquet",
               help="Characterization to write.")  # fmt: skip
 @click.option("--list", "list_recipes", is_flag=True, help="List the shipped recipes.")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=click.Path(path_type=Path))
+@click.argument("files", nargs=-1, metavar="[FILE]...", type=InputPath())
+@quiet_option
 @force_option
 def command(
     recipe: str | None,
@@ -40,6 +49,7 @@ def command(
     output: Path | None,
     list_recipes: bool,
     files: tuple[Path, ...],
+    quiet: bool,
     force: bool,
 ) -> None:
     """Compose a workload from measured kernels, or read the traces of a run.
@@ -61,15 +71,21 @@ def command(
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
     check_overwrite([output], force, inputs=_inputs(recipe, [*traces, *files]), suffix=".parquet")
-    if recipe is not None:
-        result = _compose(recipe, system, allow_extrapolation)
-    else:
-        from codesign.sources import read
+    text = f"composing {recipe} from measured kernels" if recipe else "reading"
+    with Progress(text, quiet):
+        if recipe is not None:
+            result = _compose(recipe, system, allow_extrapolation)
+        else:
+            from codesign.sources import read
 
-        result = read([*traces, *files], system=system, workload=workload,
-                      allow_truncated=allow_truncated, repair=repair)  # fmt: skip
-    result.save(output)
-    _print_summary(result, output)
+            result = read([*traces, *files], system=system, workload=workload,
+                          allow_truncated=allow_truncated, repair=repair)  # fmt: skip
+        result.save(output)
+    if not quiet:
+        _print_summary(result)
+    for warning in result.header.quality.warnings:
+        warn(warning)
+    wrote(output, quiet)
 
 
 def _check_flags(
@@ -96,9 +112,7 @@ def _compose(recipe: str, system: str | None, allow_extrapolation: bool) -> Char
     from codesign.sources.perfdb import PerfDB
     from codesign.workload.recipe import load_recipe
 
-    loaded = load_recipe(recipe)
-    note(f"composing {loaded.name} from measured kernels")
-    return compose(loaded, PerfDB(), system, allow_extrapolation)
+    return compose(load_recipe(recipe), PerfDB(), system, allow_extrapolation)
 
 
 def _print_recipes() -> None:
@@ -108,7 +122,7 @@ def _print_recipes() -> None:
         click.echo(f"{name:<36} {load_recipe(name).title}")
 
 
-def _print_summary(result: Characterization, output: Path) -> None:
+def _print_summary(result: Characterization) -> None:
     from codesign._common.units import format_si
 
     header = result.header
@@ -122,6 +136,3 @@ def _print_summary(result: Characterization, output: Path) -> None:
     total_s = float(parts.sum()) or 1.0
     shares = ", ".join(f"{float(value) / total_s:.1%} {kind}" for kind, value in parts.items())
     click.echo(f"{'busy' if column == 'exposed_s' else 'op'} time by evidence: {shares}")
-    for warning in header.quality.warnings:
-        click.echo(printable(f"warning: {warning}"), err=True)
-    click.echo(f"wrote {output}")

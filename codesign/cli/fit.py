@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codesign.cli._common import check_overwrite, force_option, note
+from codesign.cli._common import Progress, check_overwrite, force_option, quiet_option, wrote
 
 if TYPE_CHECKING:
     from codesign.sensitivity.modelfile import ModelFile, Unit
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     help="Seed of the model's draws.",
 )
+@quiet_option
 @force_option
 def command(
     output: Path,
@@ -37,6 +38,7 @@ def command(
     gpus: tuple[str, ...],
     framework: str,
     seed: int,
+    quiet: bool,
     force: bool,
 ) -> None:
     """Fit the sensitivity model to measured kernels, and show how well it fits.
@@ -45,16 +47,17 @@ def command(
     Example, holding the H200 back so that projections onto it can be scored:
       codesign fit -o model.json --exclude h200-sxm
     """
-    check_overwrite([output], force)
-    note("reading tables and fitting; about a minute")
+    check_overwrite([output], force, suffix=".json")
     from codesign.sensitivity import fit
     from codesign.sources.perfdb import PerfDB
 
-    model = fit(PerfDB(), exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
-    model.save(output)
-    for line in _table(model.content):
-        click.echo(line)
-    note(f"wrote {output}")
+    with Progress("reading kernel tables and fitting; about a minute", quiet):
+        model = fit(PerfDB(), exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
+        model.save(output)
+    if not quiet:
+        for line in _table(model.content):
+            click.echo(line)
+    wrote(output, quiet)
 
 
 def _table(content: ModelFile) -> list[str]:

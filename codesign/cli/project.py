@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codesign._common.errors import UsageError
+from codesign._common.errors import DataError, UsageError
+from codesign._common.text import printable
+from codesign.cli._common import InputPath, key_value, warn
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -15,10 +17,17 @@ if TYPE_CHECKING:
     from codesign.sensitivity import SensitivityModel
     from codesign.workload.characterization import Characterization
 
+_EXPECTED = (
+    "LEVER=CHANGE, such as hbm_bandwidth=+50%, sm_count=x2, nvlink_domain=72 or "
+    "'hbm_bandwidth=5 TB/s'"
+)
+_MOST_HELD = 0.5
+"""Movable share of a step under which its gains say little about the workload."""
+
 
 @click.command("project")
-@click.argument("characterization", type=click.Path(path_type=Path))
-@click.option("--model", "model_path", type=click.Path(path_type=Path), required=True,
+@click.argument("characterization", type=InputPath())
+@click.option("--model", "model_path", type=InputPath(), required=True,
               help="Model file that `codesign fit` wrote.")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="LEVER=CHANGE",
               help="A candidate made by levers: hbm_bandwidth=+50%, sm_count=x2, "
@@ -27,51 +36,112 @@ if TYPE_CHECKING:
     "--system",
     "systems",
     multiple=True,
-    metavar="NAME",
+    metavar="NAME|FILE",
     help="A candidate of the hardware library, or a YAML file; may be repeated.",
 )
-@click.option("--base", metavar="NAME",
-              help="System of the measurements, where the file does not name it.")  # fmt: skip
+@click.option("--base", metavar="NAME|FILE",
+              help="System of the measurements, where the file does not name it or the "
+              "library does not have it.")  # fmt: skip
 @click.option("--draws", default=200, show_default=True, type=click.IntRange(10, 100_000),
               help="Joint draws behind the intervals.")  # fmt: skip
 @click.option(
     "--seed", default=0, show_default=True, type=click.IntRange(min=0), help="Seed of the draws."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row for each candidate.")
 def command(
     characterization: Path, model_path: Path, changes: tuple[str, ...], systems: tuple[str, ...],
-    base: str | None, draws: int, seed: int, as_json: bool,
+    base: str | None, draws: int, seed: int, as_json: bool, as_csv: bool,
 ) -> None:  # fmt: skip
     """Project a workload onto changed hardware or other systems.
 
     Each candidate gets its gain (time here / time there) with a 90 % interval, and
     what its time is bound by. Another GPU than the measured one is reached by the
-    transfer tier, whose intervals are wider.
+    transfer tier, whose intervals are wider. Ops that the model does not cover and idle
+    time stay as they are; where nothing else is left, the exit code is 4.
 
     \b
     Example:
       codesign project sft.parquet --model model.json --set hbm_bandwidth=+50% --system gb200-nvl72
+      codesign project sft.parquet --model model.json --set sm_count=x2 --csv > gains.csv
     """
+    if as_json and as_csv:
+        raise UsageError("--json and --csv exclude each other; give one of them")
     if not changes and not systems:
         raise UsageError("nothing to project onto: pass --set LEVER=CHANGE or --system NAME")
-    from codesign._api import candidate_system
+    for text in changes:
+        for part in text.split(","):
+            key_value("--set", part, _EXPECTED)
+    for name in systems:
+        if "=" in name:
+            raise UsageError(f"--system {name!r}: expected a system; for levers write --set {name}")
     from codesign.hardware import load_system
     from codesign.projection import project
-    from codesign.projection.projector import base_system
     from codesign.sensitivity import load_model
     from codesign.sources import read
 
     char = read(characterization)
-    start = base_system(char, load_system(base) if base else None)
-    model = load_model(model_path)
-    candidates = [(text, candidate_system(text, start)) for text in changes]
+    start = _base(char, characterization, base)
+    candidates = [(text, _candidate(text, start)) for text in changes]
     candidates += [(name, load_system(name)) for name in systems]
+    model = load_model(model_path)
     proj = project(char, model, [s for _, s in candidates], draws, seed=seed, base=start)
     rows = _rows(char, model, proj, [text for text, _ in candidates])
+    warnings = _warnings(char, proj)
     if as_json:
-        _print_json(char, proj, rows, seed)
+        _print_json(char, proj, rows, seed, warnings)
+    elif as_csv:
+        _print_csv(char, rows)
     else:
         _print_table(char, proj, rows)
+    for warning in warnings:
+        warn(warning)
+
+
+def _base(char: Characterization, path: Path, name: str | None) -> System:
+    """The system that was measured. Raises DataError if the library does not have it."""
+    from codesign.hardware import load_system
+    from codesign.projection.projector import base_system
+
+    try:
+        return base_system(char, load_system(name) if name else None)
+    except UsageError as error:
+        if name is not None or char.header.system is None:
+            raise
+        raise DataError(
+            f"{path}: was measured on {char.header.system}, which the hardware library does not "
+            "have; give its YAML file with --base FILE"
+        ) from error
+
+
+def _candidate(text: str, base: System) -> System:
+    from codesign._api import candidate_system
+
+    try:
+        return candidate_system(text, base)
+    except UsageError as error:
+        raise UsageError(f"--set {text}: {error}") from error
+
+
+def _warnings(char: Characterization, proj: Projection) -> list[str]:
+    """What keeps the gains from being those of the workload."""
+    from codesign.recommend.wording import percent
+
+    found = []
+    if proj.movable_share < _MOST_HELD:
+        found.append(
+            f"only {percent(proj.movable_share)} of the step can move: ops that the model does "
+            f"not cover take {percent(proj.held_share)}, idle time {percent(proj.idle_share)}; "
+            "a gain near x1 says nothing about the hardware"
+        )
+    quality = char.header.quality
+    for quantity, entry in sorted(quality.reliability.items()):
+        if not entry.reliable and quantity in ("idle", "exposed", "steps", "step_time"):
+            reason = "; ".join(entry.reasons) or "not reliable"
+            found.append(f"{quantity} of the characterization: {reason}")
+    if not quality.complete:
+        found.append("the characterization's input was cut short; it is incomplete")
+    return found
 
 
 def _rows(
@@ -101,22 +171,39 @@ def _tier(base: System, system: System) -> str:
 
 
 def _print_json(
-    char: Characterization, proj: Projection, rows: list[dict[str, Any]], seed: int
-) -> None:
+    char: Characterization, proj: Projection, rows: list[dict[str, Any]], seed: int,
+    warnings: list[str],
+) -> None:  # fmt: skip
     import json
 
     content = {
         "workload": char.header.workload, "base": proj.base.name, "interval": 0.9,
-        "draws": proj.step_time_s.shape[0] - 1, "seed": seed, "candidates": rows,
+        "draws": proj.step_time_s.shape[0] - 1, "seed": seed,
+        "movable_share": proj.movable_share, "held_share": proj.held_share,
+        "idle_share": proj.idle_share, "warnings": warnings, "candidates": rows,
     }  # fmt: skip
     click.echo(json.dumps(content, indent=2))
+
+
+def _print_csv(char: Characterization, rows: list[dict[str, Any]]) -> None:
+    """A row for the baseline and each candidate; the resources that bind are joined."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    table = csv.DictWriter(text, ["workload", *rows[0]], lineterminator="\n")
+    table.writeheader()
+    for row in rows:
+        bound = "; ".join(f"{name}={share:.4f}" for name, share in row["binding"].items())
+        table.writerow({"workload": char.header.workload, **row, "binding": bound})
+    click.echo(text.getvalue(), nl=False)
 
 
 def _print_table(char: Characterization, proj: Projection, rows: list[dict[str, Any]]) -> None:
     from codesign._common.units import format_si
     from codesign.recommend.wording import listing, percent
 
-    click.echo(f"{char.header.title or char.header.workload} on {proj.base.name}")
+    click.echo(printable(f"{char.header.title or char.header.workload} on {proj.base.name}"))
     table = [("candidate", "tier", "step", "gain", "90 % interval", "bound by")]
     table += [
         (
@@ -129,11 +216,11 @@ def _print_table(char: Characterization, proj: Projection, rows: list[dict[str, 
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
     for line in table:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
-    held = float(proj.base_exposed_s[proj.held].sum()) / proj.base_step_time_s
-    if held > 0:
+        click.echo(printable("  ".join(cells).rstrip()))
+    if proj.held_share > 0:
         click.echo(
-            f"ops that the model does not cover keep their time: {percent(held)} of the step"
+            f"ops that the model does not cover keep their time: {percent(proj.held_share)} of "
+            "the step"
         )
     seen = [r["candidate"] for r in rows[1:] if r["tier"] == "transfer" and r["seen_in_training"]]
     if seen:

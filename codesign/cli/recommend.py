@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from codesign._common.errors import UsageError
-from codesign.cli._common import check_overwrite, force_option, note
+from codesign._common.text import printable
+from codesign.cli._common import (
+    STDOUT,
+    InputPath,
+    Progress,
+    check_inputs,
+    check_overwrite,
+    force_option,
+    key_value,
+    quiet_option,
+    warn,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from codesign.recommend.portfolio import Portfolio
@@ -17,42 +29,50 @@ if TYPE_CHECKING:
 
 @click.command("recommend")
 @click.argument("portfolio", required=False)
-@click.option("--model", "model_path", type=click.Path(path_type=Path),
+@click.option("--model", "model_path", type=InputPath(),
               help="Model file that `codesign fit` wrote.")  # fmt: skip
 @click.option("-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path),
-              help="Report to write: .html, .md or .json; may be repeated.")  # fmt: skip
-@click.option("--backtest", type=click.Path(path_type=Path),
+              help="Report to write: .html, .md or .json, or - for stdout; may be repeated.",
+              )  # fmt: skip
+@click.option("--format", "stdout_format", type=click.Choice(["json", "md", "html"]),
+              help="Format of -o -, json by default.")  # fmt: skip
+@click.option("--backtest", type=InputPath(),
               help="Backtest file of `codesign backtest`, for its box in the report.")  # fmt: skip
-@click.option("--characterizations", type=click.Path(path_type=Path), metavar="DIR",
+@click.option("--characterizations", type=InputPath(), metavar="DIR",
               help="Folder with RECIPE.parquet files; what is missing is composed.")  # fmt: skip
-@click.option("--system", metavar="NAME", help="Baseline, instead of the portfolio's.")
+@click.option("--system", metavar="NAME|FILE", help="Baseline, instead of the portfolio's.")
 @click.option("--weights", multiple=True, metavar="NAME=SHARE",
-              help="Weight of a workload; the others share the rest. May be repeated.")  # fmt: skip
+              help="Share of a workload, such as my-sft=0.4 or my-sft=40%; the others share "
+              "the rest. May be repeated.")  # fmt: skip
 @click.option("--rank-by", type=click.Choice(["money", "area", "power"]),
               help="Cost that gains are divided by, instead of the portfolio's.")  # fmt: skip
-@click.option("--costs", type=click.Path(path_type=Path),
+@click.option("--costs", type=InputPath(),
               help="YAML with cost values of your own over the shipped ones.")  # fmt: skip
-@click.option("--template", type=click.Path(path_type=Path), metavar="DIR",
+@click.option("--template", type=InputPath(), metavar="DIR",
               help="Folder of templates that replace or extend the shipped ones.")  # fmt: skip
 @click.option("--draws", type=click.IntRange(10, 100_000),
               help="Joint draws, instead of the portfolio's.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), help="Seed, instead of the portfolio's.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of the file and exit.")
+@quiet_option
 @force_option
 def command(
     portfolio: str | None, model_path: Path | None, outputs: tuple[Path, ...],
-    backtest: Path | None, characterizations: Path | None, system: str | None,
-    weights: tuple[str, ...], rank_by: str | None, costs: Path | None, template: Path | None,
-    draws: int | None, seed: int | None, schema: bool, force: bool,
+    stdout_format: str | None, backtest: Path | None, characterizations: Path | None,
+    system: str | None, weights: tuple[str, ...], rank_by: str | None, costs: Path | None,
+    template: Path | None, draws: int | None, seed: int | None, schema: bool, quiet: bool,
+    force: bool,
 ) -> None:  # fmt: skip
     """Rank hardware levers over a PORTFOLIO, a shipped name or a .yaml file.
 
-    Without -o the ranking is printed.
+    Without -o the ranking is printed. The shipped portfolios are default and decode;
+    `reports/portfolios/` has them to copy.
 
     \b
     Example:
       codesign recommend default --model model.json -o report.html -o recommendations.json
       codesign recommend default --model model.json --weights deepseek-v3-pretrain-fp8=0.5
+      codesign recommend default --model model.json -o - | jq '.recommendations[0]'
     """
     if schema:
         from codesign.recommend.jsonfile import schema_text
@@ -61,22 +81,60 @@ def command(
         return
     if portfolio is None or model_path is None:
         raise UsageError("recommend needs a PORTFOLIO and --model; see codesign recommend --help")
-    check_overwrite(outputs, force)
-    from codesign.recommend.api import recommend
-    from codesign.report import render
-    from codesign.report.render import renderer_of
-
-    for path in outputs:
-        renderer_of(path)
+    check_inputs(model=model_path, backtest=backtest, characterizations=characterizations,
+                 costs=costs, template=template)  # fmt: skip
+    files = [Path(portfolio), *(p for p in (model_path, backtest, costs) if p is not None)]
+    check_overwrite(outputs, force, inputs=files, stdout=True)
+    formats = _formats(outputs, stdout_format, template)
     plan = _plan(portfolio, weights, {"ranking": rank_by, "draws": draws, "seed": seed})
-    note(f"studying {len(plan.workloads)} workloads with {plan.draws} draws")
-    recs = recommend(plan, model_path, characterizations=characterizations, backtest=backtest,
-                     system=system, costs=costs)  # fmt: skip
+    from codesign.recommend.api import recommend
+    from codesign.recommend.portfolio import WEIGHTS_NOTE
+    from codesign.report.render import FORMATS, render
+
+    with Progress(f"reading {model_path}", quiet) as progress:
+        recs = recommend(plan, model_path, characterizations=characterizations, backtest=backtest,
+                         system=system, costs=costs, note=progress.say)  # fmt: skip
+        for path, suffix in zip(outputs, formats, strict=True):
+            progress.say(f"writing {path}")
+            if path != STDOUT:
+                render(recs, path, template)
+                continue
+            text = FORMATS[suffix](recs, template)
+    if STDOUT in outputs:
+        click.echo(text, nl=False)
+    # The report says all that is to be said; only what was made of the input is told here too.
+    for said in plan.notes if outputs else ():
+        if said.startswith(WEIGHTS_NOTE):
+            warn(said)
     for path in outputs:
-        render(recs, path, template)
-        note(f"wrote {path}")
+        wrote(path, quiet)
     if not outputs:
         _print(recs)
+
+
+def _formats(
+    outputs: tuple[Path, ...], stdout_format: str | None, template: Path | None
+) -> list[str]:
+    """The extension that says the format of each output. Refuses options without effect."""
+    from codesign.report.render import renderer_of
+
+    suffixes = []
+    for path in outputs:
+        if path == STDOUT:
+            suffixes.append(f".{stdout_format or 'json'}")
+        else:
+            renderer_of(path)
+            suffixes.append(path.suffix.lower())
+    if stdout_format is not None and STDOUT not in outputs:
+        raise UsageError("--format goes with -o -; a file's extension says its format")
+    if template is not None:
+        if not template.is_dir():
+            raise UsageError(f"--template {template}: expected a folder of templates")
+        if set(suffixes) <= {".json"}:
+            raise UsageError(
+                "--template goes with an output that uses one: -o FILE.html or FILE.md"
+            )
+    return suffixes
 
 
 def _plan(name: str, weights: tuple[str, ...], changes: dict[str, object]) -> Portfolio:
@@ -92,20 +150,18 @@ def _plan(name: str, weights: tuple[str, ...], changes: dict[str, object]) -> Po
 
 
 def _weights(texts: tuple[str, ...]) -> dict[str, float]:
+    expected = "NAME=SHARE, such as my-sft=0.4 or my-sft=40%"
     found: dict[str, float] = {}
     for text in texts:
-        name, equals, share = text.rpartition("=")
+        name, share = key_value("--weights", text, expected)
+        percent = share.endswith("%")
         try:
-            value = float(share.strip().removesuffix("%")) / (
-                100 if share.strip()[-1:] == "%" else 1
-            )
-        except ValueError:
-            equals = ""
-        if not equals:
-            raise UsageError(f"--weights {text!r}: expected NAME=SHARE, such as my-sft=0.4")
-        if name.strip() in found:
-            raise UsageError(f"--weights: {name.strip()} is given twice")
-        found[name.strip()] = value
+            value = float(share.removesuffix("%")) / (100 if percent else 1)
+        except ValueError as error:
+            raise UsageError(f"--weights {text!r}: expected {expected}") from error
+        if name in found:
+            raise UsageError(f"--weights: {name} is given twice")
+        found[name] = value
     return found
 
 
@@ -124,6 +180,9 @@ def _print(recs: Recommendations) -> None:
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
     for line in table:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+        click.echo(printable("  ".join(cells).rstrip()))
+    for lever in recs.levers:
+        if lever.status == "refused":
+            click.echo(printable(f"not possible: {lever.title}: {lever.reason}"))
     for warning in recs.warnings:
-        click.echo(f"note: {warning}")
+        click.echo(printable(f"note: {warning}"))

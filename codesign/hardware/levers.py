@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codesign._common.errors import CodesignError, UsageError, one_of
 from codesign._common.units import format_si, parse_quantity
@@ -38,7 +38,7 @@ _SYSTEM_FIELDS = {
 }
 _SYMBOLS = {"byte": "B", "byte/s": "B/s", "flop/s": "FLOP/s", "hertz": "Hz", "second": "s",
             "watt": "W"}  # fmt: skip
-_SMALLEST_FACTOR = 1e-3
+SMALLEST_FACTOR, LARGEST_FACTOR = 1e-3, 1e6
 _NUMBER = r"\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,2})?"
 _PERCENT = re.compile(rf"([+-]{_NUMBER})\s*%")
 _TIMES = re.compile(rf"[x×]\s*({_NUMBER})|({_NUMBER})\s*[x×]")
@@ -62,10 +62,10 @@ def apply_lever(system: System, lever: str, factor: float) -> System:
     the lever's bound.
     """
     spec = _spec(lever)
-    if not math.isfinite(factor) or factor < _SMALLEST_FACTOR:
+    if not SMALLEST_FACTOR <= factor <= LARGEST_FACTOR:
         raise UsageError(
             f"{lever}: cannot multiply by {factor:g}; a factor is a finite number from "
-            f"{_SMALLEST_FACTOR:g} up"
+            f"{SMALLEST_FACTOR:g} to {LARGEST_FACTOR:g}"
         )
     old = lever_value(system, lever)
     new = old * factor
@@ -135,21 +135,41 @@ def parse_lever(text: str, system: System) -> tuple[str, float]:
     An absolute value needs its unit; SMs and GPUs per domain are whole numbers
     (``nvlink_domain=72``). Raises UsageError that says what was expected.
     """
+    change = read_change(text)
+    factor = change.number
+    if change.absolute:
+        factor /= lever_value(system, change.lever)
+    # Applying it is the one place that knows what is impossible.
+    apply_lever(system, change.lever, factor)
+    return change.lever, factor
+
+
+class Change(NamedTuple):
+    """A change as it is written, before any system is known."""
+
+    lever: str
+    number: float
+    """A factor, or the value itself in SI."""
+    absolute: bool
+
+
+def read_change(text: str) -> Change:
+    """What ``parse_lever`` reads, without a system to apply it to. Raises as it does."""
     name, equals, value = (part.strip() for part in text.partition("="))
-    if not equals or not value:
-        raise UsageError(f"{text!r}: expected LEVER=CHANGE, such as hbm_bandwidth=+50%")
+    if not equals or not value or not name:
+        raise UsageError(
+            f"{text!r}: expected LEVER=CHANGE, such as hbm_bandwidth=+50%, hbm_bandwidth=x1.5 or "
+            "'hbm_bandwidth=5 TB/s'"
+        )
     spec = _spec(name)
     if match := _PERCENT.fullmatch(value):
         factor = 1 + float(match[1]) / 100
         if factor <= 0:
             raise UsageError(f"{text!r}: {value} leaves nothing of it")
-    elif match := _TIMES.fullmatch(value):
-        factor = float(match[1] or match[2])
-    else:
-        factor = _absolute(spec, value, text) / lever_value(system, name)
-    # Applying it is the one place that knows what is impossible.
-    apply_lever(system, name, factor)
-    return name, factor
+        return Change(name, factor, absolute=False)
+    if match := _TIMES.fullmatch(value):
+        return Change(name, float(match[1] or match[2]), absolute=False)
+    return Change(name, _absolute(spec, value, text), absolute=True)
 
 
 def format_value(lever: Lever, value: float) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 DEFAULT_DRAWS = 400
+_REPR_SYSTEMS = 4
 _CHUNK_ELEMENTS = 2_000_000
 """Draws x systems x ops held at a time: bounds memory to some hundred megabytes."""
 
@@ -50,6 +51,9 @@ class OpTimes(Protocol):
     def binding(self, ops: pd.DataFrame, system: System) -> NDArray[Any]:
         """(ops,) name of the resource that binds each op."""
 
+    def covered(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
+        """(ops,) whether the model has a time for the row; the others are held constant."""
+
 
 @dataclass(frozen=True)
 class Projection:
@@ -71,6 +75,35 @@ class Projection:
     """(systems,), point estimate."""
     held: NDArray[np.bool_]
     """(ops,) True where the model has no say, so that the measured time was kept."""
+
+    def __repr__(self) -> str:
+        gains = [
+            f"{system.name} x{gain.value:.3f} [{gain.lo:.3f}, {gain.hi:.3f}]"
+            for system, gain in zip(self.systems[:_REPR_SYSTEMS], self.gain, strict=False)
+        ]
+        more = len(self.systems) - len(gains)
+        gains += [f"{more} more"] * (more > 0)
+        return (
+            f"<Projection of {self.workload} from {self.base.name} "
+            f"({self.base_step_time_s:.4g} s): {'; '.join(gains) or 'no systems'}>"
+        )
+
+    @property
+    def held_share(self) -> float:
+        """Share of the base's step taken by ops that the model cannot move."""
+        return float(self.base_exposed_s[self.held].sum()) / self.base_step_time_s
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the base's step that is idle whatever the hardware; the bubble is apart."""
+        return self.fixed_idle_s / self.base_step_time_s
+
+    @property
+    def movable_share(self) -> float:
+        """Share of the base's step that can change: covered ops and their part of the bubble."""
+        busy = float(self.base_exposed_s.sum())
+        moves = float(self.base_exposed_s[~self.held].sum())
+        return moves * (1.0 + self.base_bubble_s / busy) / self.base_step_time_s
 
     @property
     def gain_draws(self) -> Array:
@@ -143,7 +176,8 @@ def project(
     model's ratio alone; on another GPU what the model does not explain carries over as
     far as the training data say (`projection.transfer`). With ``scoring`` a target GPU
     that the model has seen is refused (LeakageError).
-    Raises UsageError if the base system is unknown, InsufficientDataError if no op has a time.
+    Raises UsageError if the base system is unknown, InsufficientDataError if no op has a
+    time or none that has one is an op that the model covers.
     """
     start = base_system(char, base)
     step = step_of(char)
@@ -154,7 +188,9 @@ def project(
     joint = model.draws(draws, seed) if isinstance(draws, int) and draws > 0 else draws
     ops = char.ops
     point = _ratios(model, char, start, systems, None, scoring)
-    held = _unknown(model.times(ops, [start])[0])
+    held = _unknown(model.times(ops, [start])[0]) | ~model.covered(ops)
+    if not float(step.exposed_s[~held].sum()) > 0:
+        raise InsufficientDataError(_nothing_to_move(char, step.exposed_s))
     scaled = scale_step(step, point)
     rows = [scaled.step_time_s[None, :]]
     if joint is not None and not isinstance(joint, int) and len(systems):
@@ -167,6 +203,17 @@ def project(
         fixed_idle_s=step.fixed_idle_s, exposed_s=scaled.exposed_s, bubble_s=scaled.bubble_s,
         held=held,
     )  # fmt: skip
+
+
+def _nothing_to_move(char: Characterization, exposed_s: Array) -> str:
+    ops = char.ops.assign(exposed_s=exposed_s)
+    classes = ops.groupby("op_class")["exposed_s"].sum().sort_values(ascending=False)
+    listed = ", ".join(f"{name} {value:.3g} s" for name, value in classes.head(4).items())
+    return (
+        f"{char.header.workload}: the model covers none of the ops that take time ({listed}), so "
+        "nothing can be projected; capture with shapes (record_shapes=True), or fit the model on "
+        "more op classes"
+    )
 
 
 def _drawn_steps(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import msgspec
 
 from codesign.recommend.build import Inputs
 from codesign.recommend.build import recommend as build
-from codesign.recommend.portfolio import Portfolio, load_portfolio
+from codesign.recommend.portfolio import Portfolio, baseline_of, load_portfolio
 
 if TYPE_CHECKING:
     from codesign.recommend.schema import Backtest, Recommendations
@@ -25,13 +25,15 @@ def recommend(
     backtest: Backtest | str | Path | None = None,
     system: str | None = None,
     costs: str | Path | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Recommendations:
     """Rank hardware levers over a portfolio.
 
     ``portfolio``: a shipped name, a file, or a `Portfolio`. ``model``: a fitted model or
     the path of one. ``characterizations``: by workload name, or the folder that holds
     them; what is missing is composed from measured kernels. ``system`` replaces the
-    portfolio's baseline. Raises UsageError and DataError, each naming what is wrong.
+    portfolio's baseline. ``note`` is told what is being done. Raises UsageError and
+    DataError, each naming what is wrong.
     """
     from codesign.hardware import load_system
     from codesign.hardware.costs import load_costs
@@ -39,25 +41,27 @@ def recommend(
     from codesign.recommend.jsonfile import load_backtest
 
     plan = portfolio if isinstance(portfolio, Portfolio) else load_portfolio(portfolio)
-    if system is not None:
-        plan = msgspec.structs.replace(plan, baseline=system)
-    base = load_system(plan.baseline)
+    base = load_system(system) if system is not None else baseline_of(plan)
+    plan = msgspec.structs.replace(plan, baseline=base.name)
+    prices = load_costs(costs)
     model_path = str(model) if isinstance(model, str | Path) else ""
     if model_path:
         from codesign.sensitivity import load_model
 
         model = load_model(model_path)
     files: tuple[Path, ...] = ()
+    if isinstance(backtest, str | Path):
+        files = (Path(backtest),)
+        backtest = load_backtest(backtest)
     if isinstance(characterizations, Mapping):
         chars = dict(characterizations)
     else:
-        chars, files = load_characterizations(plan, base, characterizations)
-    if isinstance(backtest, str | Path):
-        files = (*files, Path(backtest))
-        backtest = load_backtest(backtest)
+        chars, read = load_characterizations(plan, base, characterizations, note)
+        files = (*read, *files)
     if costs is not None:
         files = (*files, Path(costs))
+    note(f"studying {len(plan.workloads)} workloads with {plan.draws} draws")
     return build(
-        plan, chars, model, backtest, base=base, costs=load_costs(costs),
+        plan, chars, model, backtest, base=base, costs=prices,
         inputs=Inputs(model_path, files),
     )  # fmt: skip

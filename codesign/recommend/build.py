@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from codesign._common.errors import UsageError
 from codesign._common.files import sha256
-from codesign.hardware import load_system
 from codesign.hardware.costs import cost_of, load_costs
 from codesign.recommend.assumptions import assumptions
 from codesign.recommend.levers import LeverPlan, lever_result, plan_levers
 from codesign.recommend.pairs import pair_results, pair_systems
-from codesign.recommend.portfolio import COST_UNITS, Portfolio
+from codesign.recommend.portfolio import COST_UNITS, Portfolio, baseline_of
 from codesign.recommend.rank import ordered, p_best, pick, ranking_rule, recommendation
 from codesign.recommend.schema import (
     Backtest,
@@ -70,7 +69,7 @@ def recommend(
     shipped. Raises UsageError for a missing characterization, one of another system,
     an unknown lever or baseline.
     """
-    start = base or load_system(portfolio.baseline)
+    start = base or baseline_of(portfolio)
     _check(portfolio, chars, start)
     prices = costs or load_costs()
     study = Study(portfolio, start, chars, model, model.draws(portfolio.draws, portfolio.seed))

@@ -2,65 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign._common.errors import DataError, UsageError
+from codesign._common.errors import CodesignError, DataError, UsageError
 from codesign.workload.characterization import Characterization
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
     from codesign.recommend.portfolio import Portfolio, WorkloadEntry
     from codesign.sources.perfdb import PerfDB
+    from codesign.workload.recipe import Recipe
 
 
 def load_characterizations(
-    portfolio: Portfolio, base: System, folder: str | Path | None = None
+    portfolio: Portfolio,
+    base: System,
+    folder: str | Path | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> tuple[dict[str, Characterization], tuple[Path, ...]]:
     """Characterizations by workload name, and the files that were read.
 
     A recipe is looked up as ``folder/<recipe>.parquet`` and composed on ``base`` from
     measured kernels if it is not there. Other paths are relative to the portfolio's
-    file. Raises UsageError for a folder that does not exist or a missing extra,
-    DataError for an unreadable file.
+    file. ``note`` is told what is read. Raises UsageError for a folder that does not exist
+    or a missing extra, DataError (portfolio, key) for what the portfolio names in vain.
     """
     where = None if folder is None else Path(folder)
     if where is not None and not where.is_dir():
         raise UsageError(f"{where}: no such folder of characterizations")
-    here = Path(portfolio.path).parent if portfolio.path else Path()
+    # All that is cheap to check first: a misspelt name must not wait for the work of others.
+    found: list[Recipe | list[Path]] = []
+    for index, entry in enumerate(portfolio.workloads):
+        kind = next(k for k in ("recipe", "characterization", "trace") if getattr(entry, k))
+        try:
+            found.append(_found(entry, portfolio.folder, where))
+        except CodesignError as error:
+            place = portfolio.place(f"workloads[{index}].{kind}")
+            raise DataError(f"{place}: {error}") from error
     chars: dict[str, Characterization] = {}
-    files: list[Path] = []
     database: list[PerfDB] = []
-    for entry in portfolio.workloads:
-        if entry.recipe is not None:
-            found = None if where is None else where / f"{entry.name}.parquet"
-            if found is None or not found.is_file():
-                chars[entry.name] = _composed(entry.recipe, base, here, database)
-                continue
-            paths = [found]
+    for entry, source in zip(portfolio.workloads, found, strict=True):
+        if isinstance(source, list):
+            note(f"reading {entry.name}")
+            chars[entry.name] = _read(source, base)
         else:
-            paths = _paths(entry, here)
-        chars[entry.name] = _read(paths, base)
-        files += paths
-    return chars, tuple(files)
+            note(f"composing {entry.name} from measured kernels")
+            chars[entry.name] = _composed(source, base, database)
+    return chars, tuple(path for source in found if isinstance(source, list) for path in source)
 
 
-def _composed(recipe: str, base: System, here: Path, database: list[PerfDB]) -> Characterization:
-    from codesign.sources.compose import compose
-    from codesign.sources.perfdb import PerfDB
+def _found(entry: WorkloadEntry, here: Path, folder: Path | None) -> Recipe | list[Path]:
+    """The files of a workload, or the recipe to compose."""
+    if entry.recipe is None:
+        return _paths(entry, here)
+    made = None if folder is None else folder / f"{entry.name}.parquet"
+    if made is not None and made.is_file():
+        return [made]
     from codesign.workload.recipe import load_recipe
 
-    beside = here / recipe
-    is_path = recipe.endswith((".yaml", ".yml"))
-    known = load_recipe(beside if is_path and beside.is_file() else recipe)
+    beside = here / entry.recipe
+    is_path = entry.recipe.endswith((".yaml", ".yml"))
+    return load_recipe(beside if is_path and beside.is_file() else entry.recipe)
+
+
+def _composed(recipe: Recipe, base: System, database: list[PerfDB]) -> Characterization:
+    from codesign.sources.compose import compose
+    from codesign.sources.perfdb import PerfDB
+
     if not database:
         database.append(PerfDB())
-    return compose(known, database[0], base)
+    return compose(recipe, database[0], base)
 
 
 def _paths(entry: WorkloadEntry, here: Path) -> list[Path]:
     if entry.characterization is not None:
-        return [here / entry.characterization]
+        path = here / entry.characterization
+        if not path.is_file():
+            raise DataError(f"{path}: no such file")
+        return [path]
     pattern = entry.trace or ""
     absolute = Path(pattern)
     root = Path(absolute.anchor) if absolute.is_absolute() else here

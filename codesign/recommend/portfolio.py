@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from codesign._common.errors import DataError, UsageError, one_of
+from codesign._common.errors import CodesignError, DataError, UsageError, one_of
 from codesign._common.files import data_dir, sha256
 from codesign._common.records import convert
 from codesign._common.yamlfiles import load_yaml
+from codesign.hardware.lever_specs import NAMES
+from codesign.hardware.levers import SMALLEST_FACTOR, read_change
+
+if TYPE_CHECKING:
+    from codesign.hardware.model import System
 
 CostKind = Literal["money", "area", "power"]
 COST_UNITS = {"money": "USD per GPU", "area": "mm2 per GPU", "power": "W per GPU"}
+MAX_STEPS = 50
+"""Steps of one lever; each costs a projection of every workload in every draw."""
+MAX_WORKLOADS = 200
+LARGEST_STEP = 1000.0
+"""Factor of a step; no shipped part is a thousand times another in anything."""
+WEIGHTS_NOTE = "weights added up to"
 _WEIGHT_TOLERANCE = 1e-6
 
 
@@ -22,7 +33,7 @@ class WorkloadEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One workload: exactly one of ``recipe``, ``characterization`` and ``trace``."""
 
     weight: float
-    """Share of the fleet's GPU-hours."""
+    """Share of the fleet's GPU-hours, on any scale: only its part of the sum counts."""
     recipe: str | None = None
     """Name of a shipped recipe, or path of one."""
     characterization: str | None = None
@@ -50,7 +61,7 @@ class Portfolio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     title: str
     baseline: str
-    """System that all gains are against."""
+    """System that all gains are against: a name, or a YAML file relative to the portfolio."""
     workloads: tuple[WorkloadEntry, ...]
     audience: str = ""
     levers: dict[str, tuple[float | str, ...]] = {}
@@ -78,6 +89,15 @@ class Portfolio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Names of the workloads, in order."""
         return tuple(entry.name for entry in self.workloads)
 
+    @property
+    def folder(self) -> Path:
+        """What paths in the file are relative to."""
+        return Path(self.path).parent if self.path else Path()
+
+    def place(self, key: str) -> str:
+        """File and key path, the opening of every message about a value of the portfolio."""
+        return f"{self.path}: {key}" if self.path else f"portfolio: {key}"
+
 
 def load_portfolio(name_or_path: str | Path) -> Portfolio:
     """Read a portfolio by its shipped name or from a file.
@@ -93,6 +113,25 @@ def load_portfolio(name_or_path: str | Path) -> Portfolio:
     portfolio = convert(content, Portfolio, str(path))
     _check(portfolio, str(path))
     return _normalised(msgspec.structs.replace(portfolio, path=str(path), sha256=sha256(path)))
+
+
+def baseline_of(portfolio: Portfolio) -> System:
+    """The system that gains are against.
+
+    Raises DataError, naming the file's key, if there is none of that name or file;
+    UsageError for a portfolio that came from no file.
+    """
+    from codesign.hardware import load_system
+
+    name = portfolio.baseline
+    beside = portfolio.folder / name
+    is_path = name.endswith((".yaml", ".yml"))
+    try:
+        return load_system(beside if is_path and beside.is_file() else name)
+    except CodesignError as error:
+        if not portfolio.path:
+            raise
+        raise DataError(f"{portfolio.place('baseline')}: {error}") from error
 
 
 def portfolio_path(name_or_path: str | Path) -> Path:
@@ -145,13 +184,17 @@ def _normalised(portfolio: Portfolio) -> Portfolio:
     entries = tuple(
         msgspec.structs.replace(e, weight=e.weight / total) for e in portfolio.workloads
     )
-    note = f"weights added up to {total:g} and were divided by it"
+    note = f"{WEIGHTS_NOTE} {total:g} and were divided by it"
     return msgspec.structs.replace(portfolio, workloads=entries, notes=(*portfolio.notes, note))
 
 
 def _check(portfolio: Portfolio, where: str) -> None:
     if not portfolio.workloads:
         raise DataError(f"{where}: workloads: empty; expected at least one")
+    if len(portfolio.workloads) > MAX_WORKLOADS:
+        raise DataError(
+            f"{where}: workloads: {len(portfolio.workloads)}, expected at most {MAX_WORKLOADS}"
+        )
     for index, entry in enumerate(portfolio.workloads):
         key = f"{where}: workloads[{index}]"
         given = [n for n in ("recipe", "characterization", "trace") if getattr(entry, n)]
@@ -162,6 +205,10 @@ def _check(portfolio: Portfolio, where: str) -> None:
             )
         if not (math.isfinite(entry.weight) and entry.weight >= 0):
             raise DataError(f"{key}.weight: {entry.weight}, expected a share of 0 or more")
+        if not entry.name:
+            raise DataError(f"{key}: {entry.source!r} names no file")
+    if not math.isfinite(sum(entry.weight for entry in portfolio.workloads)):
+        raise DataError(f"{where}: workloads: the weights add up to more than can be counted")
     if sum(entry.weight for entry in portfolio.workloads) <= 0:
         raise DataError(f"{where}: workloads: all weights are 0")
     for name in portfolio.names:
@@ -172,11 +219,7 @@ def _check(portfolio: Portfolio, where: str) -> None:
 
 def _check_numbers(portfolio: Portfolio, where: str) -> None:
     for lever, steps in portfolio.levers.items():
-        for index, step in enumerate(steps):
-            if isinstance(step, float | int) and not (math.isfinite(step) and step > 0):
-                raise DataError(
-                    f"{where}: levers.{lever}[{index}]: {step}, expected a factor above 0"
-                )
+        _check_steps(lever, steps, f"{where}: levers.{lever}")
     ranges = {"draws": (10, 100_000), "pairs": (0, 1_000), "seed": (0, 2**63 - 1),
               "saturation_threshold": (0, 1), "min_gain": (0, 1)}  # fmt: skip
     for key, (low, high) in ranges.items():
@@ -187,3 +230,33 @@ def _check_numbers(portfolio: Portfolio, where: str) -> None:
     for kind, budget in portfolio.budgets.items():
         if not (math.isfinite(budget) and budget >= 0):
             raise DataError(f"{where}: budgets.{kind}: {budget}, expected 0 or more")
+
+
+def _check_steps(lever: str, steps: tuple[float | str, ...], key: str) -> None:
+    if lever not in NAMES:
+        raise DataError(f"{key}: {one_of('lever', lever, NAMES)}")
+    if not steps:
+        raise DataError(
+            f"{key}: empty; expected at least one step, such as [1.25, 1.5]; leave the lever out "
+            "if it is not to be studied"
+        )
+    if len(steps) > MAX_STEPS:
+        raise DataError(f"{key}: {len(steps)} steps, expected at most {MAX_STEPS}")
+    for index, step in enumerate(steps):
+        _check_step(lever, step, f"{key}[{index}]")
+
+
+def _check_step(lever: str, step: float | str, key: str) -> None:
+    """Refuse what no part could be; what this baseline cannot be is for the study to say."""
+    if isinstance(step, str):
+        try:
+            change = read_change(f"{lever}={step}")
+        except UsageError as error:
+            raise DataError(f"{key}: {error}") from error
+        if change.absolute:
+            return
+        step = change.number
+    if not SMALLEST_FACTOR <= step <= LARGEST_STEP:
+        raise DataError(
+            f"{key}: {step:g}, expected a factor of {SMALLEST_FACTOR:g} to {LARGEST_STEP:g}"
+        )

@@ -205,7 +205,7 @@ def _warnings(char: Characterization, projection: Projection) -> tuple[str, ...]
             found.append(f"{quantity}: {'; '.join(entry.reasons) or 'not reliable'}")
     if not quality.complete:
         found.append("the input was cut short; the result is incomplete")
-    held = float(projection.base_exposed_s[projection.held].sum()) / projection.base_step_time_s
+    held = projection.held_share
     if held > 0:
         found.append(
             f"the model has no say on ops that take {percent(held)} of the step; they keep their "

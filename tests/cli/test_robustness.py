@@ -244,5 +244,7 @@ def test_system_and_workload_fill_in_what_a_characterization_lacks(
         "characterize", "--from", first, "--system", "hgx-h200", "--workload", "w", "-o", second
     )
     assert "w on hgx-h200" in result.stdout
-    again = run("characterize", "--from", second, "--system", "hgx-h100", "-o", first)
+    again = run(
+        "characterize", "--from", second, "--system", "hgx-h100", "-o", tmp_path / "c.parquet"
+    )
     refused(again, 2, "measured on hgx-h200")

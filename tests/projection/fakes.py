@@ -94,6 +94,10 @@ class FakeModel:
         names = np.array(list(terms))
         return names[np.stack(list(terms.values())).argmax(axis=0)]
 
+    def covered(self, ops: pd.DataFrame) -> np.ndarray:
+        """All but what no tool could name."""
+        return ops["op_class"].ne("other").to_numpy(dtype=bool)
+
     def predict(
         self, ops: pd.DataFrame, system: System, source: System | None = None,
         in_sample: bool = False,

@@ -37,9 +37,9 @@ def test_a_characterization_is_relative_to_the_portfolio(tmp_path: Path) -> None
 def test_what_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         load_characterizations(_plan(tmp_path, recipe="a"), BASE, tmp_path / "nope")
-    with pytest.raises(DataError, match="no trace matches"):
+    with pytest.raises(DataError, match=r"p\.yaml: workloads\[0\]\.trace: .*no trace matches"):
         load_characterizations(_plan(tmp_path, trace="t-*.json"), BASE)
-    with pytest.raises(DataError, match="no such file"):
+    with pytest.raises(DataError, match=r"workloads\[0\]\.characterization: .*no such file"):
         load_characterizations(_plan(tmp_path, characterization="x.parquet"), BASE)
-    with pytest.raises(UsageError, match="unknown recipe"):
+    with pytest.raises(DataError, match=r"p\.yaml: workloads\[0\]\.recipe: unknown recipe"):
         load_characterizations(_plan(tmp_path, recipe="no-such-recipe"), BASE, tmp_path)
