@@ -53,6 +53,13 @@ class SensitivityModel:
         self._models = tuple(models)
         self._units = {unit.key: unit for unit in content.units}
 
+    def __repr__(self) -> str:
+        classes = sorted({unit.model for unit in self.content.units})
+        return (
+            f"<SensitivityModel of {', '.join(classes) or 'nothing'}; trained on "
+            f"{', '.join(self.trained_on) or 'nothing'}>"
+        )
+
     @property
     def trained_on(self) -> tuple[str, ...]:
         """GPU names whose measurements the model has seen."""
@@ -257,10 +264,15 @@ def _shipped(name: str) -> System | None:
 def load_model(path: Path | str, models: Sequence[OpModel] = MODELS) -> SensitivityModel:
     """Read a model that `SensitivityModel.save` wrote.
 
-    Raises DataError if it is not one, or if a codesign with other op models wrote it:
-    its parameters would be read as something else.
+    Raises DataError if it is not one, if it holds no fitted unit, or if a codesign with
+    other op models wrote it: its parameters would be read as something else.
     """
     content = read_model(Path(path))
+    for key in ("units", "trained_on"):
+        if not getattr(content, key):
+            raise DataError(
+                f"{path}: {key}: empty, so it tells the time of no op; fit it anew: codesign fit"
+            )
     known = {model.name: model for model in models}
     for unit in content.units:
         model = known.get(unit.model)

@@ -132,6 +132,14 @@ class Characterization:
     def __post_init__(self) -> None:
         validate_ops(self.ops, self.header.workload)
 
+    def __repr__(self) -> str:
+        step = self.header.step_time_s
+        return (
+            f"<Characterization of {self.header.workload} on "
+            f"{self.header.system or 'an unknown system'}: {len(self.ops)} ops, "
+            f"{'step unknown' if step is None else f'step {step:.4g} s'}>"
+        )
+
     def with_header(self, **changes: object) -> Characterization:
         """The same ops under a header with ``changes`` applied."""
         return replace(self, header=msgspec.structs.replace(self.header, **changes))
