@@ -60,6 +60,8 @@ def gpu_quantities(gpu: Gpu) -> list[Quantity]:
     if gpu.hbm_stacks:
         values["memory.stacks"] = (gpu.hbm_stacks, "")
     values["l2.capacity"] = (gpu.l2_capacity_bytes, "B")
+    if gpu.die_area_mm2:
+        values |= {"die.area_mm2": (gpu.die_area_mm2, "mm2"), "die.count": (gpu.die_count, "")}
     if gpu.nvlink_links:
         values["nvlink.links"] = (gpu.nvlink_links, "")
     values["nvlink.bandwidth_per_direction"] = (gpu.nvlink_bandwidth_bytes_per_s, "B/s")
@@ -124,4 +126,5 @@ def _text(value: float | str, unit: str) -> str:
     if isinstance(value, str):
         return value
     # Four digits, so that 1830 MHz and 989.4 TFLOP/s stay themselves.
-    return format_si(value, unit, 4) if unit not in ("", "GPUs") else f"{value:g} {unit}".strip()
+    plain = unit in ("", "GPUs", "mm2")
+    return f"{value:g} {unit}".strip() if plain else format_si(value, unit, 4)

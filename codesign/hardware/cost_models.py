@@ -7,12 +7,17 @@ Inputs are the named values of ``hwspecs/costs.yaml``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 if TYPE_CHECKING:
     from codesign.hardware.model import System
+
+Array = NDArray[np.float64]
 
 _GB = 1e9
 _PJ_PER_BIT = 8e-12
@@ -20,16 +25,16 @@ _PJ_PER_BIT = 8e-12
 
 
 class Values:
-    """The cost values by name, noting which were used."""
+    """The cost values by name, or (draws,) of each, noting which were used."""
 
-    def __init__(self, values: dict[str, float]) -> None:
+    def __init__(self, values: Mapping[str, float | Array]) -> None:
         self._values = values
         self.used: list[str] = []
 
-    def __getitem__(self, name: str) -> float:
+    def __getitem__(self, name: str) -> Array:
         if name not in self.used:
             self.used.append(name)
-        return self._values[name]
+        return np.asarray(self._values[name], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -49,38 +54,44 @@ class Step:
         return peak / (new.sm_count / old.sm_count) / (new.tensor_clock_hz / old.tensor_clock_hz)
 
 
-Term = float | str
+Term = float | Array | str
+"""A cost, or (draws,) of it, or why there is none."""
 Formula = Callable[[Step], Term]
 
 
-def usd_per_good_mm2(values: Values) -> float:
+def usd_per_good_mm2(values: Values) -> Array:
     """Cost of 1 mm2 of a die without defects, in USD.
 
     Gross dies = pi r^2 / A - 2 pi r / sqrt(2 A) with A the die and its scribe line and r
     the usable radius; negative binomial yield (both as in Chiplet Actuary).
     """
     area_mm2 = values["die_area"]
-    cell_mm2 = (math.sqrt(area_mm2) + values["scribe_width"]) ** 2
+    cell_mm2 = (area_mm2**0.5 + values["scribe_width"]) ** 2
     radius_mm = values["wafer_diameter"] / 2 - values["wafer_edge"]
-    gross = math.pi * radius_mm**2 / cell_mm2 - 2 * math.pi * radius_mm / math.sqrt(2 * cell_mm2)
+    gross = math.pi * radius_mm**2 / cell_mm2 - 2 * math.pi * radius_mm / (2 * cell_mm2) ** 0.5
     alpha = values["yield_alpha"]
     good = (1 + values["defect_density"] * area_mm2 / 100 / alpha) ** -alpha
-    return float(values["wafer_price"] / (gross * good) / area_mm2)
+    return np.asarray(values["wafer_price"] / (gross * good) / area_mm2)
 
 
-def _hbm_stacks(step: Step) -> float:
-    """Added stacks of the part's own kind, by bandwidth; whole ones or not."""
+def hbm_stacks(step: Step) -> Array:
+    """Whole stacks of the part's own kind that a step adds, by bandwidth; below 0 if it drops some.
+
+    ``hbm_stack_price_share`` says how much of the bandwidth comes as stacks.
+    """
     old, new = step.before.gpu, step.after.gpu
-    return (old.hbm_stacks or 0) * (
+    needed = (old.hbm_stacks or 0) * (
         new.hbm_bandwidth_bytes_per_s / old.hbm_bandwidth_bytes_per_s - 1
     )
+    # Less the rounding of the factor: twice 5 stacks is 5 more, never 6.
+    return np.asarray(np.ceil(needed * step.values["hbm_stack_price_share"] - 1e-9))
 
 
 def _hbm_area(step: Step) -> Term:
     if not step.before.gpu.hbm_stacks:
         return "the part has no HBM stacks, and no area of a GDDR interface was found"
     v = step.values
-    return _hbm_stacks(step) * (v["hbm_phy_area_per_stack"] + v["hbm_controller_area_per_stack"])
+    return hbm_stacks(step) * (v["hbm_phy_area_per_stack"] + v["hbm_controller_area_per_stack"])
 
 
 def _hbm_power(step: Step) -> Term:
@@ -88,18 +99,16 @@ def _hbm_power(step: Step) -> Term:
     return moved * step.values["hbm_energy"] * _PJ_PER_BIT
 
 
-def _hbm_memory_money(step: Step) -> float:
+def _hbm_memory_money(step: Step) -> Array:
     """Memory bought: the larger of the added capacity and the capacity of added stacks."""
     old, new, v = step.before.gpu, step.after.gpu, step.values
     capacity_gb = (new.hbm_capacity_bytes - old.hbm_capacity_bytes) / _GB
-    if old.hbm_stacks:
-        per_stack_gb = old.hbm_capacity_bytes / old.hbm_stacks / _GB
-        stacks_gb = _hbm_stacks(step) * per_stack_gb * v["hbm_stack_price_share"]
-    else:
-        stacks_gb = 0.0
+    stacks_gb = np.zeros(())
+    if old.hbm_stacks and new.hbm_bandwidth_bytes_per_s != old.hbm_bandwidth_bytes_per_s:
+        stacks_gb = hbm_stacks(step) * (old.hbm_capacity_bytes / old.hbm_stacks / _GB)
     # One purchase brings both, so a step that moves both does not pay twice.
-    bought_gb = max((capacity_gb, stacks_gb), key=abs)
-    return bought_gb * v["hbm_price"]
+    bought_gb = np.where(np.abs(capacity_gb) >= np.abs(stacks_gb), capacity_gb, stacks_gb)
+    return np.asarray(bought_gb * v["hbm_price"])
 
 
 def _hbm_money(step: Step) -> Term:
@@ -133,7 +142,7 @@ def _clock_power(step: Step) -> Term:
     old, new = step.before.gpu, step.after.gpu
     ratio = new.tensor_clock_hz / old.tensor_clock_hz
     share = step.values["sm_share_of_tdp"]
-    return float(old.power_w * share * (ratio ** step.values["power_exponent_of_clock"] - 1))
+    return old.power_w * share * (ratio ** step.values["power_exponent_of_clock"] - 1)
 
 
 def _l2_area(step: Step) -> Term:

@@ -23,7 +23,7 @@ LABELS = ("recalled", "disputed", "derived", "assumed", "measured")
 _COMMENTARY = ("sources", "labels", "notes", "exceptions")
 _GPU_KEYS = (
     "name", "title", "vendor", "aliases", "architecture", "status", "sm_count", "dies", "clocks",
-    "peak_dense", "flop_per_clock_per_sm", "memory", "l2", "nvlink", "power", *_COMMENTARY,
+    "peak_dense", "flop_per_clock_per_sm", "memory", "l2", "die", "nvlink", "power", *_COMMENTARY,
 )  # fmt: skip
 _SYSTEM_KEYS = (
     "name", "title", "gpu", "status", "nvlink_domain", "nvlink_bandwidth_per_direction",
@@ -200,6 +200,8 @@ def _read_gpu(path: Path, stamp: tuple[int, int], check: bool) -> Gpu:  # noqa: 
     clocks.allow(("tensor", "boost"))
     memory.allow(("capacity", "bandwidth", "kind", "stacks"))
     l2.allow(("capacity",))
+    die = top.section("die", required=False)
+    die.allow(("area_mm2", "count"))
     nvlink.allow(("kind", "generation", "links", "bandwidth_per_direction"))
     if top.values.get("peak_dense") is None:
         raise DataError(f"{top.place('peak_dense')}: missing; expected dense peaks by precision")
@@ -224,6 +226,8 @@ def _read_gpu(path: Path, stamp: tuple[int, int], check: bool) -> Gpu:  # noqa: 
         hbm_stacks=memory.optional_integer("stacks", 0, 64),
         nvlink_links=nvlink.optional_integer("links", 0, 1024),
         dies=top.integer("dies", 1, 64) if "dies" in top.values else 1,
+        die_area_mm2=_die_area(die),
+        die_count=die.optional_integer("count", 1, 64) or 1,
         aliases=_aliases(top),
         status=top.choice("status", STATUSES, "shipping"),
         sources=_by_leaf(top, "sources"),
@@ -277,6 +281,17 @@ def _name(top: Section, path: Path) -> str:
     if path.parent.name in ("gpus", "systems") and name != path.stem:
         raise DataError(f"{top.place('name')}: {quoted(name)}; the file's name says {path.stem!r}")
     return name
+
+
+def _die_area(die: Section) -> float | None:
+    value = die.values.get("area_mm2")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 10 <= value <= 2000:
+        raise DataError(
+            f"{die.place('area_mm2')}: expected a number from 10 to 2000, got {quoted(value)}"
+        )
+    return float(value)
 
 
 def _aliases(top: Section) -> tuple[str, ...]:

@@ -46,6 +46,10 @@ class Gpu:
     nvlink_links: int | None = None
     dies: int = 1
     """Devices that a package shows to software; a kernel runs on one (MI250X: 2)."""
+    die_area_mm2: float | None = None
+    """Of one compute die; None where it is not known."""
+    die_count: int = 1
+    """Compute dies of the package (B200: 2, one device)."""
     aliases: tuple[str, ...] = ()
     status: str = "shipping"
     sources: Mapping[str, str] = field(default_factory=dict)

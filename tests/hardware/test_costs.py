@@ -29,12 +29,33 @@ def test_die_cost_matches_the_published_calculation() -> None:
 
 def test_hbm_bandwidth_by_hand() -> None:
     cost = step("hbm_bandwidth", 2.0)
-    # Five more stacks of 10.45 + 4.0 mm2; 3.35 TB/s x 8 x 3.9 pJ = 105 W; 80 GB at 15 USD.
+    # Five more stacks of 10.45 + 4.0 mm2; 3.35 TB/s x 8 x 5.9 pJ = 158 W; 80 GB at 15 USD.
     assert cost.area.value == pytest.approx(5 * 14.45)
-    assert cost.power.value == pytest.approx(105, rel=0.01)
+    assert cost.power.value == pytest.approx(158, rel=0.01)
     assert cost.money.value == pytest.approx(80 * 15 + 72.25 * 695 / 814, rel=5e-3)
     assert cost.money.evidence == "assumed"
-    assert "hbm_price" in cost.money.source
+    assert "HBM price: HBM3e in 2025" in cost.money.source
+
+
+@pytest.mark.parametrize(("factor", "stacks"), [(1.1, 1), (1.2, 1), (1.25, 2), (1.5, 3), (2.0, 5)])
+def test_stacks_are_whole_and_paid_whole(factor: float, stacks: int) -> None:
+    """Of the H100's five stacks, +25 % is 1.25 stacks: nobody sells a quarter of one."""
+    cost = step("hbm_bandwidth", factor)
+    assert cost.area.value == pytest.approx(stacks * 14.45)
+    assert cost.money.value == pytest.approx(stacks * (16 * 15 + 14.45 * 695 / 814), rel=5e-3)
+
+
+def test_less_bandwidth_drops_whole_stacks_only() -> None:
+    # 0.7 of five stacks is 3.5, so one can go.
+    assert step("hbm_bandwidth", 0.7).area.value == pytest.approx(-14.45)
+
+
+def test_faster_pins_add_no_stack_and_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "costs.yaml"
+    path.write_text("hbm_stack_price_share: {value: 0, evidence: assumed, source: faster pins}\n")
+    cost = step("hbm_bandwidth", 1.5, path)
+    assert cost.area.value == cost.money.value == 0.0
+    assert cost.power.value == pytest.approx(79, rel=0.01)
 
 
 def test_capacity_that_comes_with_stacks_is_paid_once() -> None:
@@ -71,7 +92,9 @@ def test_an_unknown_part_makes_the_sum_unknown() -> None:
     pair = apply_levers(H100, {"hbm_bandwidth": 1.5, "nvlink_domain": 2.0})
     cost = cost_of(H100, pair, load_costs())
     assert cost.money.value is None
-    assert "nvlink_domain" in cost.money.source
+    assert cost.money.source.startswith("NVLink domain: ")
+    # By itself a lever need not be named.
+    assert step("nvlink_domain", 2.0).money.source.startswith("no price of the switches")
 
 
 def test_a_pair_costs_the_sum_of_its_levers() -> None:
@@ -124,6 +147,20 @@ def test_a_users_value_goes_over_the_shipped_one(tmp_path: Path) -> None:
             "hbm_price: {value: .nan, evidence: assumed, source: x}",
             "expected a number of 0 or more",
         ),
+        (
+            "hbm_price: {value: 9, evidence: assumed, source: x, low: 1}",
+            "low, high and range (its source) go together",
+        ),
+        (
+            "hbm_price: {value: 9, evidence: assumed, source: x, low: 1, high: 2, range: y}",
+            "the value 9 is not in its range, 1 to 2",
+        ),
+        (
+            "hbm_price: {value: 9, evidence: assumed, source: x, low: 1, high: 9, range: y, "
+            "bound: lower}",
+            "hbm_price.bound: a value that is the lower bound is that end of its range",
+        ),
+        ("hbm_price: {value: 9, evidence: assumed, source: x, bound: high}", "bound: 'high'"),
     ],
 )
 def test_a_broken_cost_file(tmp_path: Path, text: str, message: str) -> None:
