@@ -52,12 +52,12 @@ class Gpu:
     """Compute dies of the package (B200: 2, one device)."""
     aliases: tuple[str, ...] = ()
     status: str = "shipping"
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By key path of the YAML, such as ``peak_dense.bf16``."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By key path: ``recalled``, ``disputed``, ``derived``, ``assumed`` or ``measured``; absent
     means read."""
-    notes: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By key path: one sentence where sources disagree or the value needs one."""
 
     def peak_flops_per_s(self, precision: str) -> float:
@@ -96,6 +96,6 @@ class System:
     """(lever, factor) applied to the shipped system, in order; empty for a shipped one."""
     base: str = ""
     """Name of the shipped system that levers were applied to; else the own name."""
-    sources: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict, repr=False)
+    labels: Mapping[str, str] = field(default_factory=dict, repr=False)
+    notes: Mapping[str, str] = field(default_factory=dict, repr=False)
