@@ -230,3 +230,11 @@ class Recommendations(msgspec.Struct, frozen=True):
     ranking_rule: str = ""
     """How each lever's step was chosen and how the list was ordered, in words."""
     schema_version: int = SCHEMA_VERSION
+
+    def __repr__(self) -> str:
+        first = self.recommendations[0] if self.recommendations else None
+        best = f"first {first.headline} {first.label} x{first.gain.value:.3f}" if first else "empty"
+        return (
+            f"<Recommendations {self.title!r} against {self.baseline}: "
+            f"{len(self.recommendations)} ranked, {best}>"
+        )
