@@ -68,6 +68,8 @@ TILE_PARAMETERS = (
     Parameter("quantize_clocks", 0.02, 1e-5, 2.0, "SM clocks per activation byte cast",
               prior_sd=2.0),
     Parameter("quantize_s", 3e-6, 1e-8, 5e-5, "fixed time of the cast; no lever moves it"),
+    Parameter("synchronous_share", 0.9, 0.3, 1.1, "tensor efficiency of parts whose tensor "
+              "instructions are synchronous, over that of the others", prior_sd=0.3),
 )  # fmt: skip
 
 
@@ -160,6 +162,7 @@ def tile_rates(theta: Array) -> TileRates:
         k_clocks=float(theta[12]),
         l2_bytes_per_clock_sm=float(theta[11]),
         overlap_p=float(theta[10]),
+        synchronous_share=float(theta[17]),
     )
 
 

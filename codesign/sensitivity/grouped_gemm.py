@@ -1,14 +1,14 @@
 """Grouped GEMM and fused MoE: one multiply per expert hit, in one launch.
 
 A fused MoE op runs gate and up as one (rows, k) x (k, 2n) multiply per expert, then down
-as (rows, n) x (n, k). Rows per expert are even in a balanced batch. A skewed
-``distribution`` is timed on the rank that holds the popular experts: its rows are
-multiplied, and its step waits for the fullest expert.
+as (rows, n) x (n, k). Rows per expert are even in a balanced batch; under a skewed
+``distribution`` the time is that of the busiest rank (`workload.imbalance`). Around the
+multiplies the op passes over its rows (permute, activation, cast) and over the tokens that
+enter it (gather, and the sum over experts), whether or not an expert here wants them.
 """
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
 import numpy as np
@@ -36,28 +36,24 @@ from codesign.sensitivity.op_model import (
     strings,
 )
 from codesign.sensitivity.tiles import Multiply, memory_terms, tiled_terms
+from codesign.workload.imbalance import busiest_rank
 
 _PARAMETERS = (
     *TILE_PARAMETERS,
     Parameter("kernels", 2.0, 0.5, 30.0, "launches for routing, permuting and activation",
               prior_sd=0.4),
     Parameter("kernel_s", 1e-5, 1e-7, 5e-5, "fixed time of those kernels; no lever moves it"),
-    Parameter("skew_rows", 0.15, -0.5, 1.5, "log growth of the rank's rows per unit of skew",
-              log=False, prior_sd=0.5),
-    Parameter("skew_experts", 0.1, -0.5, 2.0, "log fall of the experts hit per unit of skew",
-              log=False, prior_sd=0.5),
+    Parameter("skew_share", 1.0, 0.0, 1.5, "share of the log of the busiest rank's excess rows",
+              log=False, prior_sd=0.2),
     Parameter("row_passes", 2.0, 0.05, 20.0, "passes over the rows outside the multiplies",
               prior_sd=1.0),
     Parameter("row_clocks", 0.02, 1e-5, 2.0, "SM clocks per byte of those passes", prior_sd=2.0),
-    Parameter("skew_alone", 1.2, 0.0, 2.5, "more log growth where the rank holds one expert",
-              log=False, prior_sd=0.5),
+    Parameter("token_passes", 1.0, 0.02, 20.0, "passes over the tokens that enter",
+              prior_sd=1.0),
+    Parameter("token_clocks", 0.02, 1e-5, 2.0, "SM clocks per byte of those passes", prior_sd=2.0),
 )  # fmt: skip
 SPLITS = (1, 4)
 """Split-K factors of grouped kernels: experts fill the SMs, so few are made."""
-ALONE_EXPONENT = 0.7
-"""How the extra rows of a popular rank fall with the experts that it holds: read off the
-balanced and power-law rows of the training GPUs at 1 to 128 experts a rank."""
-_SKEW = re.compile(r"power_law_(\d{1,2}(?:\.\d{1,6})?)")
 
 
 class GroupedGemmModel(OpModel):
@@ -90,12 +86,17 @@ class GroupedGemmModel(OpModel):
         """Shape, experts and skew of one call."""
         precision = strings(ops, "precision")
         fused = strings(ops, "fused")
+        m, experts = numbers(ops, "m"), numbers(ops, "experts")
+        total = _or(numbers(ops, "experts_total"), experts)
+        topk = numbers(ops, "topk", 1.0)
+        excess, hit = _loads(ops, m, experts, total, topk)
         return {
-            "m": numbers(ops, "m"),
+            "m": m,
             "n": numbers(ops, "n"),
             "k": numbers(ops, "k"),
-            "experts": numbers(ops, "experts"),
-            "skew": skews(strings(ops, "distribution")),
+            "excess": excess,
+            "hit": hit,
+            "tokens": _or(numbers(ops, "tokens"), _entering(m, total / experts, topk)),
             "up": np.select([fused == "moe_gated", fused == "moe_ungated"], [2.0, 1.0], 1.0),
             "down": np.isin(fused, ("moe_gated", "moe_ungated")).astype(np.float64),
             "in_bytes": mapped(precision, BYTES_PER_ELEMENT),
@@ -117,14 +118,11 @@ class GroupedGemmModel(OpModel):
 
     def _evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
         rates = tile_rates(theta)
-        (kernels, kernel_s, skew_rows, skew_experts, row_passes, row_clocks, skew_alone) = theta[
+        (kernels, kernel_s, skew_share, row_passes, row_clocks, token_passes, token_clocks) = theta[
             len(TILE_PARAMETERS) :
         ]
-        # Fewer experts on a rank average less of the skew out.
-        alone = f["experts"] ** -ALONE_EXPONENT
-        rows = f["m"] * np.exp(f["skew"] * (skew_rows + skew_alone * alone))
-        hit = f["experts"] * -np.expm1(-rows / f["experts"])
-        hit = np.clip(hit * np.exp(-skew_experts * f["skew"]), 1.0, np.maximum(rows, 1.0))
+        rows = f["m"] * f["excess"] ** skew_share
+        hit = np.minimum(f["hit"], np.maximum(rows, 1.0))
         per_expert = np.maximum(rows / hit, 1.0)
         parts = []
         for n, k, runs in ((f["up"] * f["n"], f["k"], np.ones_like(rows)),
@@ -137,9 +135,11 @@ class GroupedGemmModel(OpModel):
             best |= {"hbm": memory_s[0], "l2_stream": memory_s[1]}
             parts.append({name: runs * value for name, value in best.items()})
         fused = f["down"]
-        passes = row_passes * rows * OUT_BYTES * (f["k"] + f["n"]) * fused
-        shuffle_s = passes / hw.hbm_bandwidth_bytes_per_s
-        shuffle_s = shuffle_s + row_clocks * passes / (hw.sm_count * hw.boost_clock_hz)
+        row_bytes = row_passes * rows * OUT_BYTES * (f["k"] + f["n"]) * fused
+        token_bytes = token_passes * f["tokens"] * OUT_BYTES * f["k"] * fused
+        clocks = row_clocks * row_bytes + token_clocks * token_bytes
+        shuffle_s = (row_bytes + token_bytes) / hw.hbm_bandwidth_bytes_per_s
+        shuffle_s = shuffle_s + clocks / (hw.sm_count * hw.boost_clock_hz)
         quantize_s = cast_s(theta, f["quantized"] * rows * (f["k"] + fused * f["n"]) * 3.0, hw)
         launch_s, host_s = fixed_s(theta, hw, f["quantized"])
         launch_s = launch_s + (kernels * hw.launch_latency_s) * fused
@@ -160,13 +160,23 @@ class GroupedGemmModel(OpModel):
         }
 
 
-def skews(distributions: NDArray[np.str_]) -> Array:
-    """(ops,) `skew` of each distribution."""
-    names, inverse = np.unique(distributions, return_inverse=True)
-    return np.array([skew(str(name)) for name in names])[inverse.ravel()]
+def _or(values: Array, default: Array) -> Array:
+    return np.where(np.isnan(values), default, values)
 
 
-def skew(distribution: str) -> float:
-    """Exponent of a power-law token distribution; 0 for a balanced or unnamed one."""
-    match = _SKEW.match(distribution)
-    return float(match[1]) if match else 0.0
+def _entering(m: Array, ranks: Array, topk: Array) -> Array:
+    """(ops,) distinct tokens behind ``m`` rows a rank: each meets a rank in one of topk tries."""
+    met = -np.expm1(topk * np.log1p(-1.0 / np.maximum(ranks, 2.0)))
+    return m * ranks / topk * np.where(ranks > 1.0, met, 1.0)
+
+
+def _loads(
+    ops: pd.DataFrame, m: Array, experts: Array, total: Array, topk: Array
+) -> tuple[Array, Array]:
+    """((ops,) rows of the busiest rank / mean rows, (ops,) experts that it hits)."""
+    loads = [
+        busiest_rank(str(name), *(max(round(float(v)), 1) for v in sizes))
+        for name, *sizes in zip(strings(ops, "distribution"), m, experts, total, topk, strict=True)
+    ]
+    return (np.array([load.rows_ratio for load in loads], dtype=np.float64),
+            np.array([load.experts_hit for load in loads], dtype=np.float64))  # fmt: skip

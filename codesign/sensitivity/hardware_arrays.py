@@ -28,6 +28,11 @@ _WIDER = {"fp4": "fp8", "fp8": "bf16", "bf16": "fp16", "fp16": "bf16", "tf32": "
 _FAMILIES = {"blackwell-ultra": "blackwell", "grace-hopper": "hopper"}
 
 
+# Tensor instructions that read operands from shared memory on their own (wgmma, tcgen05).
+# Ada and the professional Blackwell parts have those of Ampere (mma.sync).
+_ASYNCHRONOUS_MMA = frozenset({"hopper", "grace-hopper", "blackwell", "blackwell-ultra", "rubin"})
+
+
 def family(architecture: str) -> str:
     """The silicon family: B200, GB200, B300 and GB300 are not four independent samples."""
     return _FAMILIES.get(architecture, architecture)
@@ -56,6 +61,8 @@ class HardwareArrays:
     launch_latency_s: Array
     in_switch_reduction: Array
     """1.0 where the switches reduce (NVLS), else 0.0."""
+    asynchronous_mma: Array
+    """1.0 where the tensor cores run asynchronously of the warps (Hopper and later)."""
     power_ratio: Array
     """Product of the ``power`` levers applied; 1.0 for a shipped system."""
     peaks_flops_per_s: Array
@@ -69,8 +76,15 @@ class HardwareArrays:
 
     def take(self, index: int) -> HardwareArrays:
         """The single system ``index``, as arrays of shape (1, 1)."""
-        one = slice(index, index + 1)
-        return replace(self, **{name: value[one] for name, value in vars(self).items()})
+        return self.rows([index])
+
+    def rows(self, indices: Sequence[int]) -> HardwareArrays:
+        """The systems ``indices``, in that order."""
+        picked = list(indices)
+        return replace(self, **{
+            name: tuple(value[i] for i in picked) if isinstance(value, tuple) else value[picked]
+            for name, value in vars(self).items()
+        })  # fmt: skip
 
 
 def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
@@ -96,6 +110,7 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
         scaleout_bandwidth_bytes_per_s=column([s.scaleout_bandwidth_bytes_per_s for s in systems]),
         launch_latency_s=column([s.launch_latency_s for s in systems]),
         in_switch_reduction=column([float(s.in_switch_reduction) for s in systems]),
+        asynchronous_mma=column([float(s.gpu.architecture in _ASYNCHRONOUS_MMA) for s in systems]),
         power_ratio=column([_power_ratio(s) for s in systems]),
         peaks_flops_per_s=peaks,
         native=native,

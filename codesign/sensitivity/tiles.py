@@ -52,6 +52,8 @@ class TileRates:
     k_clocks: float
     l2_bytes_per_clock_sm: float
     overlap_p: float
+    synchronous_share: float
+    """Tensor efficiency of parts without asynchronous tensor instructions, over the others'."""
 
 
 def memory_terms(bytes_unique: Array, heff: float, l2_share: float, rates: TileRates,
@@ -79,7 +81,9 @@ def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
     p = rates.overlap_p
     clock = hw.boost_clock_hz
     slower = REFERENCE_CLOCK_HZ / clock
-    per_flop_s = hw.sm_count / (hw.peak_flops_per_s(work.precision) * rates.tensor_efficiency)
+    reached = np.where(hw.asynchronous_mma > 0.0, 1.0, rates.synchronous_share)
+    efficiency = rates.tensor_efficiency * reached
+    per_flop_s = hw.sm_count / (hw.peak_flops_per_s(work.precision) * efficiency)
     per_flop_s = per_flop_s * hw.power_ratio**-POWER_CLOCK_EXPONENT
     per_k_s = rates.k_clocks / clock
     per_byte_s = 1.0 / (rates.feed_bytes_per_clock_sm * clock)

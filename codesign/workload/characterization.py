@@ -12,9 +12,10 @@ import pandas as pd
 from codesign._common.errors import DataError
 from codesign._common.files import atomic_path
 from codesign._common.text import encodable, quoted
+from codesign.workload.caveat import Caveat
 from codesign.workload.schema import ops_frame, validate_ops
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 MAX_ROWS = 1_000_000
 """Ops of a file; a year of kernels has far fewer distinct ones."""
 _METADATA_KEY = b"codesign"
@@ -120,6 +121,8 @@ class Header(msgspec.Struct, frozen=True):
     """Over the whole capture of the device: ``kernels, kernel_time_s, busy_s, span_s``..."""
     assumptions: dict[str, str] = {}
     notes: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    """Doubts that a report shows where gains rest on the ops that they name."""
 
 
 @dataclass(frozen=True)

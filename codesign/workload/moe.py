@@ -33,6 +33,18 @@ def expert_rows_per_gpu(s: Share) -> int:
     return rows
 
 
+def expert_tokens_per_gpu(s: Share) -> int:
+    """Distinct tokens that enter this GPU's experts in a pass, under balanced routing.
+
+    Dispatched to ep ranks, a token reaches a given one with probability 1 - (1 - 1/ep)^topk.
+    """
+    p, topk = s.recipe.parallelism, s.recipe.model.num_experts_per_tok or 0
+    routed = tokens_to_route(s)
+    if p.ep == 1 or s.recipe.moe.communication == "all_reduce":
+        return routed
+    return math.ceil(routed * p.ep * -math.expm1(topk * math.log1p(-1 / p.ep)))
+
+
 def moe_rows(s: Share) -> list[Row]:
     """Router, routed experts as one fused op, shared experts."""
     recipe, model = s.recipe, s.recipe.model
@@ -45,7 +57,8 @@ def moe_rows(s: Share) -> list[Row]:
     width = model.expert_intermediate // (p.tp if p.ep == 1 else 1)
     dims: dict[str, object] = {
         "m": expert_rows_per_gpu(s), "n": width, "k": model.hidden_size,
-        "experts": model.experts // p.ep, "topk": model.num_experts_per_tok,
+        "experts": model.experts // p.ep, "experts_total": model.experts,
+        "topk": model.num_experts_per_tok, "tokens": expert_tokens_per_gpu(s),
         "fused": "moe_gated", "distribution": recipe.moe.distribution,
     }  # fmt: skip
     rows = [

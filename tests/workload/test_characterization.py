@@ -77,12 +77,12 @@ def rewrite(path, header):
     ("header", "reason"),
     [
         (b'{"workload": "w", "system": null, "schema_version": 99}', "schema version 99"),
-        (b'{"workload": 3, "system": null, "schema_version": 1}', "header"),
+        (b'{"workload": 3, "system": null, "schema_version": 2}', "header"),
         (b"not json", "header"),
         (b"[]", "header"),
         (b'{"a":' + b"[" * 100_000, "header"),
-        (b'{"workload": "w", "system": null, "schema_version": 1, "idle_s": -1}', "idle_s = -1"),
-        (b'{"workload": "w", "system": null, "schema_version": 1, "gpus": 0}', "gpus = 0"),
+        (b'{"workload": "w", "system": null, "schema_version": 2, "idle_s": -1}', "idle_s = -1"),
+        (b'{"workload": "w", "system": null, "schema_version": 2, "gpus": 0}', "gpus = 0"),
     ],
 )
 def test_a_foreign_header_is_refused(tmp_path, header, reason):

@@ -81,17 +81,24 @@ def _mla(raw: pd.DataFrame, _folder: str) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def _moe(raw: pd.DataFrame, _folder: str) -> pd.DataFrame:
+def _moe(raw: pd.DataFrame, _folder: str, dispatched: bool = False) -> pd.DataFrame:
+    """One rank of an MoE layer: all tokens enter it, or those that were ``dispatched`` to it."""
     rows = raw["num_tokens"] * raw["topk"] / raw["moe_ep_size"]
     raw = raw[rows >= 1]  # Fewer rows than one a rank: which ranks work is not recorded.
     rows = rows[rows >= 1]
+    tokens = raw["num_tokens"]
+    if dispatched:
+        met = -np.expm1(raw["topk"] * np.log1p(-1.0 / raw["moe_ep_size"].clip(lower=2)))
+        tokens = (tokens * met.where(raw["moe_ep_size"] > 1, 1.0)).clip(lower=1.0)
     gated = ~raw["kernel_source"].str.contains("nongated")
     return pd.DataFrame({
         "op_class": "grouped_gemm", "name": "moe", "kernel": raw["kernel_source"],
         "precision": _precision(raw["moe_dtype"]),
         "m": rows.round().astype("int64"), "k": raw["hidden_size"],
         "n": raw["inter_size"] // raw["moe_tp_size"],
-        "experts": raw["num_experts"] // raw["moe_ep_size"], "topk": raw["topk"],
+        "experts": raw["num_experts"] // raw["moe_ep_size"],
+        "experts_total": raw["num_experts"], "topk": raw["topk"],
+        "tokens": tokens.round().astype("int64"),
         "fused": np.where(gated, "moe_gated", "moe_ungated"),
         # The table of large batches calls it uniform; both deal rows out evenly.
         "distribution": raw["distribution"].replace("uniform", "balanced"),
@@ -202,7 +209,7 @@ _CONVERT: dict[str, Callable[[pd.DataFrame, str], pd.DataFrame]] = {
     "context_mla_perf": _mla,
     "generation_mla_perf": _mla,
     "moe_perf": _moe,
-    "wideep_context_moe_perf": _moe,
+    "wideep_context_moe_perf": lambda raw, folder: _moe(raw, folder, dispatched=True),
     "scale_matrix_perf": lambda raw, folder: _quantize(raw, folder, 3),
     "computescale_perf": lambda raw, folder: _quantize(raw, folder, 2),
     "nccl_perf": _nccl,

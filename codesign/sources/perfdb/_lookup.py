@@ -12,7 +12,7 @@ from codesign.sources.perfdb._collective import CollectiveTables, collective_tim
 from codesign.sources.perfdb._curve import Answer, OutOfRangeError
 from codesign.sources.perfdb._gemm import GemmTable
 from codesign.sources.perfdb._memory import MemoryTable
-from codesign.sources.perfdb._moe import MoeTable
+from codesign.sources.perfdb._moe import MoeTable, Shape
 from codesign.sources.perfdb.assumed import ATTENTION_BACKWARD_EFFICIENCY
 
 if TYPE_CHECKING:
@@ -92,16 +92,18 @@ class Lookup:
                 f"{self.gpu}: no measured {precision} {fused} layer ({distribution}); "
                 f"measured precisions: {known}"
             )
-        shape = (op.size("m"), op.size("n"), op.size("k"), op.size("experts"), op.get("topk", 1))
+        m, experts = op.size("m"), op.size("experts")
+        shape = Shape(op.size("n"), op.size("k"), experts, op.get("topk", 1),
+                      op.get("experts_total", experts))  # fmt: skip
         try:
-            answer = table.time(*shape)
+            answer = table.time(m, shape)
         except OutOfRangeError:
             # Large batches were measured apart, with DeepGEMM's kernels.
             large = self._moe("wideep_context_moe_perf", precision, fused, distribution)
-            if large is None or not large.holds(*shape):
+            if large is None or not large.holds(m, shape):
                 raise
             self.used.add("wideep_context_moe_perf")
-            answer = large.time(*shape)
+            answer = large.time(m, shape)
         if op.backward:
             answer = Answer(answer.time_s, "modelled", f"forward's time: {answer.source}")
         return _stand_in(answer, precision)

@@ -9,8 +9,8 @@ import pandas as pd
 from codesign._common.errors import DataError
 
 _NUMBERS = ("m", "n", "k", "batch", "heads", "kv_heads", "q_len", "kv_len", "head_dim",
-            "head_dim_v", "window", "experts", "topk", "message_bytes", "group_size",
-            "group_stride", "domain_span")  # fmt: skip
+            "head_dim_v", "window", "experts", "experts_total", "topk", "tokens",
+            "message_bytes", "group_size", "group_stride", "domain_span")  # fmt: skip
 _TEXTS = ("op_class", "name", "precision", "phase", "kv_precision", "fused", "distribution",
           "collective")  # fmt: skip
 
