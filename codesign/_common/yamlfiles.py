@@ -50,6 +50,12 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+# YAML 1.1 takes 1e-5 for text: it wants a point and a sign, which nobody remembers.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"),
+    list("-+.0123456789"),
+)
 _OLD_INTEGER = re.compile(r"[-+]?(0[0-7_]|.*:)")
 
 

@@ -135,10 +135,13 @@ def _warnings(char: Characterization, proj: Projection) -> list[str]:
             "a gain near x1 says nothing about the hardware"
         )
     quality = char.header.quality
-    for quantity, entry in sorted(quality.reliability.items()):
+    # Of a composed step these are assumptions, the same for all: its file and report say them.
+    captured = char.header.capture_method != "composed"
+    doubts: dict[str, list[str]] = {}
+    for quantity, entry in sorted(quality.reliability.items() if captured else ()):
         if not entry.reliable and quantity in ("idle", "exposed", "steps", "step_time"):
-            reason = "; ".join(entry.reasons) or "not reliable"
-            found.append(f"{quantity} of the characterization: {reason}")
+            doubts.setdefault("; ".join(entry.reasons) or "not reliable", []).append(quantity)
+    found += [f"{', '.join(names)} of the characterization: {why}" for why, names in doubts.items()]
     if not quality.complete:
         found.append("the characterization's input was cut short; it is incomplete")
     return found

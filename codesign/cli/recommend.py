@@ -182,7 +182,8 @@ def _print(recs: Recommendations) -> None:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         click.echo(printable("  ".join(cells).rstrip()))
     for lever in recs.levers:
-        if lever.status == "refused":
-            click.echo(printable(f"not possible: {lever.title}: {lever.reason}"))
+        if not lever.points:
+            said = lever.status.replace("_", " ")
+            click.echo(printable(f"{said}: {lever.title}: {lever.reason}"))
     for warning in recs.warnings:
         click.echo(printable(f"note: {warning}"))

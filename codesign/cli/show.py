@@ -6,13 +6,15 @@ from pathlib import Path
 
 import click
 
+from codesign.cli._common import InputPath
+
 
 @click.command("show")
-@click.argument("file")
+@click.argument("file", type=InputPath())
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--top", default=15, show_default=True, type=click.IntRange(1, 1000),
               help="Ops to list, by time.")  # fmt: skip
-def command(file: str, as_json: bool, top: int) -> None:
+def command(file: Path, as_json: bool, top: int) -> None:
     """Show what a characterization, model, recommendations or backtest file holds.
 
     FILE may also be a workload recipe, by its name or its .yaml file.
@@ -25,12 +27,11 @@ def command(file: str, as_json: bool, top: int) -> None:
     """
     from codesign.cli._show_views import characterization_view, json_view, print_view, recipe_view
 
-    path = Path(file)
-    if path.suffix in (".yaml", ".yml") or (not path.exists() and _is_recipe(file)):
-        view = recipe_view(file, top)
+    if file.suffix in (".yaml", ".yml") or (not file.exists() and _is_recipe(str(file))):
+        view = recipe_view(str(file), top)
     else:
-        kind = _kind(path)
-        view = json_view(path) if kind == "json" else characterization_view(path, top)
+        kind = _kind(file)
+        view = json_view(file) if kind == "json" else characterization_view(file, top)
     if as_json:
         import msgspec
 

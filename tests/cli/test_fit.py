@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
 
+from codesign._common.errors import DataError
 from codesign.cli.fit import command
 from codesign.sensitivity import model as model_module
 from codesign.sensitivity.gemm import GemmModel
@@ -42,6 +44,34 @@ def test_an_unknown_gpu_writes_nothing(runner: CliRunner, tmp_path) -> None:
     result = runner.invoke(command, ["-o", str(path), "--exclude", "h100"])
     assert "known: " in str(result.exception)
     assert not path.exists()
+
+
+def test_a_model_that_exists_is_kept_unless_force_is_given(runner: CliRunner, tmp_path) -> None:
+    path = tmp_path / "model.json"
+    path.write_text("precious")
+    result = runner.invoke(command, ["-o", str(path)])
+    assert "pass --force" in str(result.exception)
+    assert path.read_text() == "precious"
+    assert runner.invoke(command, ["-o", str(path), "--force"]).exit_code == 0
+    assert model_module.load_model(path).trained_on
+
+
+def test_quiet_says_nothing_and_else_one_line_on_stderr(runner: CliRunner, tmp_path) -> None:
+    loud = runner.invoke(command, ["-o", str(tmp_path / "a.json")])
+    quiet = runner.invoke(command, ["-o", str(tmp_path / "b.json"), "--quiet"])
+    assert re.fullmatch(r"wrote .*a\.json \([0-9.]+ [kM]B\)\n", loud.stderr)
+    assert (quiet.stdout, quiet.stderr) == ("", "")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+@pytest.mark.parametrize("key", ["units", "trained_on"])
+def test_a_model_that_knows_nothing_is_refused(runner: CliRunner, tmp_path, key: str) -> None:
+    path = tmp_path / "model.json"
+    runner.invoke(command, ["-o", str(path)])
+    content = json.loads(path.read_text()) | {key: []}
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=rf"model\.json: {key}: empty.*codesign fit"):
+        model_module.load_model(path)
 
 
 def test_help_has_an_example() -> None:

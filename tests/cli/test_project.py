@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from codesign._common.errors import DataError, UsageError
+from codesign._common.errors import DataError, InsufficientDataError, UsageError
 from codesign.cli.project import command
 from tests.projection.fakes import FakeModel, characterization, gemm
 
@@ -49,9 +51,73 @@ def test_json_agrees_with_the_hand(char: str) -> None:
     assert sum(double["binding"].values()) == pytest.approx(1.0)
 
 
+def test_csv_holds_the_numbers_of_json(char: str) -> None:
+    args = (char, "--set", "hbm_bandwidth=x2")
+    rows = list(csv.DictReader(_run(*args, "--csv").output.splitlines()))
+    candidates = json.loads(_run(*args, "--json").output)["candidates"]
+    assert [float(r["gain"]) for r in rows] == [c["gain"] for c in candidates]
+    assert [r["candidate"] for r in rows] == ["(baseline)", "hbm_bandwidth=x2"]
+    assert _run(*args, "--csv", "--json").exit_code != 0
+
+
+def _saved(tmp_path: Path, rows: list[dict[str, Any]], **header: Any) -> str:
+    path = tmp_path / "w.parquet"
+    characterization(rows, system="hgx-h100", **header).save(path)
+    return str(path)
+
+
+def _other(time_s: float) -> dict[str, Any]:
+    return {"op_class": "other", "name": "mystery", "time_s": time_s}
+
+
+def test_what_the_model_cannot_move_is_said(char: str, tmp_path: Path) -> None:
+    path = _saved(tmp_path, [gemm(1.0, 1e12, 1e13), _other(7.0)], idle_s=2.0)
+    result = _run(path, "--set", "hbm_bandwidth=x2")
+    assert "warning: only 10 % of the step can move" in result.output
+    assert "not cover take 70 %, idle time 20 %" in result.output
+    content = json.loads(_run(path, "--set", "hbm_bandwidth=x2", "--json").stdout)
+    assert content["movable_share"] == pytest.approx(0.1)
+    assert content["held_share"] == pytest.approx(0.7)
+    assert content["idle_share"] == pytest.approx(0.2)
+    assert len(content["warnings"]) == 1
+    # Of 10 s only the 1 s of HBM time halves.
+    assert content["candidates"][1]["gain"] == pytest.approx(10 / 9.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("rows", [[_other(3.0)], [_other(3.0), gemm(0.0, 1e12, 1e12)]])
+def test_nothing_to_move_is_no_gain_of_one(
+    char: str, tmp_path: Path, rows: list[dict[str, Any]]
+) -> None:
+    result = _run(_saved(tmp_path, rows), "--set", "hbm_bandwidth=x2")
+    assert isinstance(result.exception, InsufficientDataError)
+    assert result.exception.exit_code == 4
+    assert "other 3 s" in str(result.exception)
+
+
+def test_a_system_that_only_a_file_describes_asks_for_it(char: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.parquet"
+    characterization([gemm(1.0, 1e12, 1e13)], system="my-box").save(path)
+    result = _run(str(path), "--set", "sm_count=x2")
+    assert isinstance(result.exception, DataError)
+    assert "--base FILE" in str(result.exception)
+    assert _run(str(path), "--set", "sm_count=x2", "--base", "hgx-h100").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["hbm_bandwidth", "hbm_bandwidth=", "=x2", "", "hgx-h200", "sm_count=x2,"]
+)
+def test_set_says_what_it_expects(char: str, text: str) -> None:
+    result = _run(char, "--set", text)
+    assert isinstance(result.exception, UsageError)
+    assert "--set" in str(result.exception)
+    assert "expected LEVER=CHANGE, such as hbm_bandwidth=+50%" in str(result.exception)
+
+
 @pytest.mark.parametrize(
     ("args", "kind", "message"),
     [
+        (("--system", "sm_count=x2"), UsageError, "write --set sm_count=x2"),
+        (("--set", "sm_count=1.5"), UsageError, "--set sm_count=1.5: "),
         ((), UsageError, "nothing to project onto"),
         (("--set", "warp=+50%"), UsageError, "unknown lever"),
         (("--set", "fp4_throughput=x2"), UsageError, "no peak_dense.fp4"),

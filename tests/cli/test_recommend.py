@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
-from codesign._common.errors import UsageError
+from codesign._common.errors import DataError, UsageError
+from codesign._common.files import data_dir
 from codesign.cli.recommend import command
 from codesign.recommend.jsonfile import load_recommendations
 from tests.projection.fakes import characterization, gemm
@@ -82,9 +84,61 @@ def test_what_if_options_reach_the_file(portfolio: str, tmp_path: Path) -> None:
     assert any("weights set on request: mine = 0.8" in w for w in recs.warnings)
 
 
+def test_stdout_takes_the_file_in_the_format_asked_for(portfolio: str, tmp_path: Path) -> None:
+    result = _run(portfolio, "-o", "-", "-o", str(tmp_path / "r.json"), "--quiet")
+    assert result.stderr == ""
+    printed = json.loads(result.stdout) | {"generated_at": ""}
+    assert printed == json.loads((tmp_path / "r.json").read_text()) | {"generated_at": ""}
+    markdown = _run(portfolio, "-o", "-", "--format", "md")
+    assert markdown.stdout.startswith("# Two workloads")
+
+
+def test_a_file_written_is_said_on_stderr_only(portfolio: str, tmp_path: Path) -> None:
+    result = _run(portfolio, "-o", str(tmp_path / "r.json"))
+    assert result.stdout == ""
+    assert re.fullmatch(r"wrote .*r\.json \([0-9.]+ kB\)\n", result.stderr)
+
+
+def test_weights_of_any_scale_are_shares_and_it_is_said(portfolio: str, tmp_path: Path) -> None:
+    path = Path(portfolio)
+    path.write_text(PORTFOLIO.replace("mine.yaml, weight: 0.5", "mine.yaml, weight: 1.5"))
+    result = _run(portfolio, "-o", str(tmp_path / "r.json"))
+    assert "warning: weights added up to 2" in result.stderr
+    recs = load_recommendations(tmp_path / "r.json")
+    assert [w.weight for w in recs.workloads] == pytest.approx([0.75, 0.25])
+
+
+def test_the_reason_of_a_refused_lever_is_printed(portfolio: str) -> None:
+    assert "refused: FP4 throughput: fp4_throughput: h100-sxm has no" in _run(portfolio).output
+
+
+def test_a_baseline_file_is_relative_to_its_portfolio(portfolio: str, tmp_path: Path) -> None:
+    path = Path(portfolio)
+    text = (data_dir("hwspecs") / "systems" / "hgx-h100.yaml").read_text()
+    (path.parent / "mine.yaml").write_text(text)
+    path.write_text(PORTFOLIO.replace("baseline: hgx-h100", "baseline: mine.yaml"))
+    assert _run(portfolio, "-o", str(tmp_path / "r.json")).exit_code == 0
+    path.write_text(PORTFOLIO.replace("baseline: hgx-h100", "baseline: none.yaml"))
+    error = _run(portfolio).exception
+    assert isinstance(error, DataError)
+    assert "p.yaml: baseline: none.yaml" in str(error)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
+        (("-o", "{r}"), "given twice"),
+        (("-o", "{here}/./r.json"), "given twice"),
+        (("-o", "{here}/p.yaml", "--force"), ".yaml"),
+        (("-o", "{here}/p.yaml/x.html"), "is no folder"),
+        (("--template", "{here}/nope"), "no such file or folder"),
+        (("--template", "{here}"), "--template goes with"),
+        (("--template", "{here}/p.yaml", "-o", "r.html"), "expected a folder"),
+        (("--costs", "{here}/nope"), "no such file or folder"),
+        (("--backtest", "{here}/nope"), "no such file or folder"),
+        (("--format", "md"), "--format goes with -o -"),
+        (("--weights", "=0.5"), "expected NAME=SHARE"),
+        (("--weights", "mine="), "expected NAME=SHARE"),
         (("--weights", "mine"), "expected NAME=SHARE"),
         (("--weights", "mine=x"), "expected NAME=SHARE"),
         (("--weights", "nope=0.1"), "unknown workload"),
@@ -95,7 +149,9 @@ def test_what_if_options_reach_the_file(portfolio: str, tmp_path: Path) -> None:
 def test_wrong_requests_are_one_line_and_write_nothing(
     portfolio: str, args: tuple[str, ...], message: str, tmp_path: Path
 ) -> None:
-    result = _run(portfolio, "-o", str(tmp_path / "r.json"), *args)
+    out = tmp_path / "r.json"
+    given = [a.format(r=out, here=tmp_path) for a in args]
+    result = _run(portfolio, "-o", str(out), *given)
     assert isinstance(result.exception, UsageError)
     assert message in str(result.exception)
     assert "\n" not in str(result.exception)

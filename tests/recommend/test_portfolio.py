@@ -51,6 +51,12 @@ def test_weights_are_normalised_and_it_is_said(tmp_path: Path) -> None:
     assert portfolio.notes == ("weights added up to 0.5 and were divided by it",)
 
 
+def test_weights_may_be_any_scale_such_as_gpus(tmp_path: Path) -> None:
+    text = GOOD.replace("0.75", "3e3").replace("0.25", "1000")
+    portfolio = load_portfolio(_write(tmp_path, text))
+    assert [e.weight for e in portfolio.workloads] == [0.25, 0.75]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
@@ -61,6 +67,14 @@ def test_weights_are_normalised_and_it_is_said(tmp_path: Path) -> None:
         ("recipe: a", "recipe: a, trace: b", "exactly one of"),
         ("recipe: a, ", "", "exactly one of"),
         ("[1.5,", "[-1.5,", r"levers.hbm_bandwidth\[0\]"),
+        ("[1.5,", "[1e9,", r"levers.hbm_bandwidth\[0\]: 1e\+09, expected a factor of"),
+        ("[1.5,", '["x1e9",', r"levers.hbm_bandwidth\[0\]: 1e\+09"),
+        ("[1.5,", '["50%",', r"levers.hbm_bandwidth\[0\]: .*such as \+50%"),
+        ("5 TB/s", "5 TBs", r"levers.hbm_bandwidth\[1\]: .*converts to byte/s"),
+        ('[1.5, "5 TB/s"]', "[]", "levers.hbm_bandwidth: empty; expected at least one"),
+        ('[1.5, "5 TB/s"]', str([1.5] * 51), "levers.hbm_bandwidth: 51 steps, expected at most"),
+        ("hbm_bandwidth:", "warp:", "levers.warp: unknown lever 'warp'; known: bf16_throughput"),
+        ("weight: 0.25", "weight: 1.0e+308}\n  - {recipe: c, weight: 1.7e+308", "add up to more"),
         ("title: t", "title: t\ndraws: 3", "draws: 3, expected 10"),
         ("title: t", "title: t\nranking: gold", "ranking"),
         ("title: t", "title: t\nsha256: x", "sha256"),
