@@ -48,7 +48,8 @@ def compose(
     if target.gpu.name not in db.gpus():
         raise UsageError(
             f"no measured kernels of {target.gpu.name} ({target.name}) in {db.name}; "
-            f"it has: {', '.join(db.gpus())}"
+            f"it has: {', '.join(db.gpus())}; a workload on another GPU comes from its traces "
+            "(codesign characterize --from)"
         )
     allow = allow_extrapolation or recipe.extrapolation == "allow"
     try:
