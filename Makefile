@@ -2,6 +2,7 @@
 #
 #   make report                                      the default portfolio, from nothing
 #   make report PORTFOLIO=mine.yaml SYSTEM=hgx-h200 OUT=out/mine
+#   make report SYSTEM=specs/our-box.yaml            a system of your own as the baseline
 #
 # Everything is incremental: what is up to date is not made again.
 
@@ -26,25 +27,38 @@ FIT_FLAGS          ?=
 BACKTEST_FLAGS     ?= --quick
 RECOMMEND_FLAGS    ?=
 
-PORTFOLIO_FILE := $(firstword $(wildcard $(PORTFOLIO)) $(wildcard reports/portfolios/$(PORTFOLIO).yaml))
+PORTFOLIO_FILE := $(firstword $(filter %.yaml %.yml,$(wildcard $(PORTFOLIO))) $(wildcard reports/portfolios/$(PORTFOLIO).yaml))
+NEEDS_PORTFOLIO := $(filter characterize recommend report,$(MAKECMDGOALS))
 ifeq ($(PORTFOLIO_FILE),)
-ifneq ($(filter characterize recommend report,$(MAKECMDGOALS)),)
-$(error PORTFOLIO=$(PORTFOLIO): no such file, and none of that name in reports/portfolios)
+ifneq ($(NEEDS_PORTFOLIO),)
+$(error PORTFOLIO=$(PORTFOLIO): no such .yaml file, and none of that name in reports/portfolios)
 endif
 endif
+# Values of the keys $(1) in the YAML file $(2), in block or flow style.
+values = $(if $(2),$(shell sed -nE 's/^ *(- +)?(\{(.*, *| *))?($(1)): *["'"'"']?([^]["'"'"' ,}\#]+).*/\5/p' $(2)))
+# $(1) as the file $(2) means it: a .yaml beside that file, else as it stands.
+beside = $(if $(filter %.yaml %.yml,$(1)),$(firstword $(wildcard $(if $(filter /%,$(1)),,$(dir $(2)))$(1)) $(1)),$(1))
 # The pipeline needs three things of a portfolio: recipes, files of the user's own, baseline.
-LISTED  := $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^ *(- +)?recipe: *"?([^" \#]+)"?.*/\2/p' $(PORTFOLIO_FILE)))
-# A recipe's file is given relative to the portfolio that names it.
-RECIPES := $(foreach r,$(LISTED),$(if $(filter %.yaml %.yml,$(r)),$(firstword $(wildcard $(dir $(PORTFOLIO_FILE))$(r)) $(r)),$(r)))
-INPUTS  := $(if $(PORTFOLIO_FILE),$(wildcard $(shell sed -nE 's/^ *(- +)?(characterization|trace): *"?([^" \#]+)"?.*/\3/p' $(PORTFOLIO_FILE))))
-SYSTEM  ?= $(if $(PORTFOLIO_FILE),$(shell sed -nE 's/^baseline: *"?([^" \#]+)"?.*/\1/p' $(PORTFOLIO_FILE)))
+RECIPES := $(foreach r,$(call values,recipe,$(PORTFOLIO_FILE)),$(call beside,$(r),$(PORTFOLIO_FILE)))
+INPUTS  := $(foreach f,$(call values,characterization|trace,$(PORTFOLIO_FILE)),$(wildcard $(if $(filter /%,$(f)),,$(dir $(PORTFOLIO_FILE)))$(f)))
+SYSTEM  ?= $(call beside,$(call values,baseline,$(PORTFOLIO_FILE)),$(PORTFOLIO_FILE))
+# A system of the user's own is a file, and so may its GPU be.
+SYSTEM_FILE := $(filter %.yaml %.yml,$(SYSTEM))
+ifneq ($(and $(SYSTEM_FILE),$(NEEDS_PORTFOLIO)),)
+ifeq ($(wildcard $(SYSTEM_FILE)),)
+$(error SYSTEM=$(SYSTEM): no such file)
+endif
+endif
+SYSTEM_FILES := $(SYSTEM_FILE) $(if $(wildcard $(SYSTEM_FILE)),$(wildcard $(filter %.yaml %.yml,$(call beside,$(call values,gpu,$(SYSTEM_FILE)),$(SYSTEM_FILE)))))
+
+# Names hold dots (llama-3.1-8b), so only a YAML ending is cut off.
+stem = $(patsubst %.yml,%,$(patsubst %.yaml,%,$(1)))
 
 CODESIGN := $(VENV)/bin/codesign
-CHARS    := $(BUILD)/characterizations/$(SYSTEM)
+CHARS    := $(BUILD)/characterizations/$(subst /,_,$(patsubst ./%,%,$(call stem,$(SYSTEM))))
 MODEL    := $(BUILD)/model.json
 BACKTEST := $(BUILD)/backtest.json
-# Names hold dots (llama-3.1-8b), so only a .yaml ending is cut off.
-PARQUET  := $(patsubst %,$(CHARS)/%.parquet,$(notdir $(patsubst %.yaml,%,$(RECIPES))))
+PARQUET  := $(patsubst %,$(CHARS)/%.parquet,$(notdir $(call stem,$(RECIPES))))
 
 py = $(shell find $(1) -name '*.py' -o -name '*.yaml')
 HARDWARE_FILES  := $(call py,hwspecs codesign/hardware codesign/_common)
@@ -117,10 +131,10 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 
 # A recipe is a name of reports/workloads or a path of the user's own.
 .SECONDEXPANSION:
-recipe_arg = $(firstword $(filter %/$(1).yaml,$(RECIPES)) $(1))
-recipe_dep = $(wildcard $(filter %/$(1).yaml,$(RECIPES)) reports/workloads/$(1).yaml)
+recipe_arg = $(firstword $(filter %/$(1).yaml %/$(1).yml,$(RECIPES)) $(1))
+recipe_dep = $(wildcard $(filter %/$(1).yaml %/$(1).yml,$(RECIPES)) reports/workloads/$(1).yaml)
 
-$(CHARS)/%.parquet: $$(call recipe_dep,$$*) $(WORKLOAD_FILES) $(VENV)/.installed
+$(CHARS)/%.parquet: $$(call recipe_dep,$$*) $(SYSTEM_FILES) $(WORKLOAD_FILES) $(VENV)/.installed
 	$(CODESIGN) characterize --recipe $(call recipe_arg,$*) --system $(SYSTEM) --force -o $@ $(CHARACTERIZE_FLAGS)
 
 $(MODEL): $(MODEL_FILES) $(VENV)/.installed
@@ -131,7 +145,7 @@ $(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(wildcard reports/wo
 	$(CODESIGN) backtest --force -o $@ $(BACKTEST_FLAGS)
 
 $(OUT)/index.html $(OUT)/report.md $(OUT)/recommendations.json &: \
-  $(PORTFOLIO_FILE) $(INPUTS) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES)
+  $(PORTFOLIO_FILE) $(SYSTEM_FILES) $(INPUTS) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES)
 	$(CODESIGN) recommend $(PORTFOLIO_FILE) --system $(SYSTEM) --model $(MODEL) --backtest $(BACKTEST) \
 	  --characterizations $(CHARS) --force \
 	  -o $(OUT)/recommendations.json -o $(OUT)/report.md -o $(OUT)/index.html $(RECOMMEND_FLAGS)
