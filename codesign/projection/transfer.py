@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _Z_90 = 1.645
+OWN_SHARED = 0.5
+"""Assumed share of an op's own variance that the other ops of its class have in common."""
+_SHAPE = ("op_class", "precision", "kv_precision", "m", "n", "k", "batch", "heads", "kv_heads",
+          "q_len", "kv_len", "head_dim", "window", "experts", "topk", "collective",
+          "message_bytes", "group_size")  # fmt: skip
+"""Columns that make an op the same one wherever it runs."""
 
 
 def is_same_silicon(base: System, target: System) -> bool:
@@ -36,7 +42,9 @@ def transfer_ratio(
     """(ops,), or (draws, ops) with ``joint``: time on ``target`` / time on ``base``.
 
     What is uncertain about a target is shared by the ops of a class, since it is the
-    GPU that is new, not the op: one normal a class and target, never averaged out.
+    GPU that is new, not the op: one normal a class and target, never averaged out. What
+    the model calls an op's own (``own_sd``) is drawn once for every shape, half of its
+    variance once for the class: kernels are chosen by regions of shapes.
     With ``scoring`` a target that the model has seen raises LeakageError.
     """
     p = model.predict(char.ops, target, source=base, in_sample=not scoring)
@@ -49,10 +57,21 @@ def transfer_ratio(
     if joint is None:
         return point
     sd = np.where(np.isfinite(sd), sd, 0.0)
+    own = p["own_sd"].to_numpy(dtype=np.float64) if "own_sd" in p else np.zeros_like(sd)
+    single = own * np.sqrt(1.0 - OWN_SHARED)
+    common = np.sqrt(np.maximum(sd**2 - single**2, 0.0))
     shift = np.empty((joint.n, len(point)))
     for op_class in char.ops["op_class"].unique():
         rows = char.ops["op_class"].eq(op_class).to_numpy(dtype=bool)
-        key = zlib.crc32(f"transfer/{op_class}/{target.gpu.name}".encode())
-        normal = np.random.default_rng([joint.seed, key]).standard_normal(joint.n)
-        shift[:, rows] = normal[:, None] * sd[rows]
+        shift[:, rows] = _normals(joint, f"{op_class}/{target.gpu.name}")[:, None] * common[rows]
+    shapes = char.ops[[c for c in _SHAPE if c in char.ops]].astype("string").fillna("")
+    for shape, members in shapes.groupby(list(shapes), sort=False).indices.items():
+        normal = _normals(joint, f"own/{target.gpu.name}/{shape}")
+        shift[:, members] += normal[:, None] * single[members]
     return np.asarray(point * np.exp(shift))
+
+
+def _normals(joint: Any, what: str) -> Array:
+    """(draws,) standard normals of ``what``, the same in every workload."""
+    key = zlib.crc32(f"transfer/{what}".encode())
+    return np.asarray(np.random.default_rng([joint.seed, key]).standard_normal(joint.n))

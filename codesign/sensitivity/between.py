@@ -15,15 +15,19 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from codesign.sensitivity.effects import Effect
 from codesign.sensitivity.estimate import Block, Estimate
 from codesign.sensitivity.hardware_arrays import Array
 
 PRIOR_GPU_SD = 0.08
 """Assumed spread of a GPU around the model, worth `PRIOR_GPUS` GPUs of evidence."""
 PRIOR_GPUS = 3.0
-ASSUMED_CARRY = {"same": 0.95, "cross": 0.2}
+ASSUMED_CARRY = {"same": 0.9, "cross": 0.2}
 """Residual carry-over where no pair of training GPUs shows it."""
-ASSUMED_TRANSFER_SD = {"same": 0.05, "cross": 0.12}
+ASSUMED_TRANSFER_SD = {"same": 0.08, "cross": 0.12}
+"""What a residual that carried over leaves. Inside a family: root mean square over op classes
+of pairs inside Blackwell, 0.08; pairs inside Hopper, never used for themselves, give as much.
+Single classes range from 0.01 to 0.2, so one family's value is worth one pair to another's."""
 PRIOR_GAIN_SD = 0.15
 MIN_PAIR_ROWS = 30
 _ROWS_OF_MIXED = 40
@@ -33,7 +37,9 @@ class Between(msgspec.Struct, frozen=True):
     """Variance components on the log scale, of one op model and variant."""
 
     family_sd: float
-    """Spread between silicon families."""
+    """Spread between silicon families; 0 where ``effects`` of the model tell them apart."""
+    family_degrees: float
+    """Degrees of freedom of ``family_sd``: families seen and the prior's worth."""
     gpu_sd: float
     """Spread between GPUs of one family."""
     residual_sd: float
@@ -51,27 +57,59 @@ class Between(msgspec.Struct, frozen=True):
     """``estimated`` or ``assumed``, for same and cross, as ``same/cross``."""
     gain_sd: float
     """Spread of log(measured log ratio / modelled log ratio) over pairs of GPUs."""
+    effects: tuple[Effect, ...] = ()
+    """Random effects of the families, where the op model has some."""
 
 
-def between_gpus(blocks: Sequence[Block], estimate: Estimate) -> Between:
-    """Variance components, carry-over and lever trust from left-out residuals."""
-    residuals = [estimate.left_out[estimate.cluster == i] for i in range(len(blocks))]
-    family_sd, gpu_sd, method = _components(blocks, residuals)
+def between_gpus(
+    blocks: Sequence[Block],
+    estimate: Estimate,
+    effects: tuple[Effect, ...] = (),
+    adjusted: Sequence[Array] | None = None,
+) -> Between:
+    """Variance components, carry-over and lever trust.
+
+    Spreads are those of left-out residuals, or, where the model has ``effects`` of families,
+    of the residuals ``adjusted`` for them.
+    """
+    if adjusted is None:
+        residuals = [estimate.left_out[estimate.cluster == i] for i in range(len(blocks))]
+        family_sd, gpu_sd, method = _components(blocks, residuals)
+        fits = [estimate.residual[estimate.cluster == i] for i in range(len(blocks))]
+    else:
+        residuals = fits = list(adjusted)
+        family_sd, gpu_sd, method = 0.0, PRIOR_GPU_SD / 2, "family effects"
     spread = np.concatenate([r - np.median(r) for r in residuals])
     weights = np.concatenate([np.full(r.size, b.weight) for r, b in zip(residuals, blocks,
                                                                        strict=True)])  # fmt: skip
     lo, hi = _weighted_quantiles(spread, weights, (0.05, 0.95))
-    fits = [estimate.residual[estimate.cluster == i] for i in range(len(blocks))]
     pairs = list(_pairs(blocks, fits))
     carry = {kind: _carry([p for p in pairs if p[0] == kind], kind) for kind in ASSUMED_CARRY}
+    residual_sd = max((hi - lo) / (2 * 1.645), 0.01)
     return Between(
-        family_sd=family_sd, gpu_sd=gpu_sd, method=method,
-        residual_sd=max((hi - lo) / (2 * 1.645), 0.01),
+        family_sd=family_sd, family_degrees=_families(blocks) + PRIOR_GPUS, gpu_sd=gpu_sd,
+        method=method,
+        residual_sd=residual_sd,
         carry_same=carry["same"][0], carry_cross=carry["cross"][0],
-        transfer_sd_same=carry["same"][1], transfer_sd_cross=carry["cross"][1],
+        transfer_sd_same=carry["same"][1],
+        # A source that says nothing is no worse than none.
+        transfer_sd_cross=min(carry["cross"][1], residual_sd),
         carry_evidence=f"{carry['same'][2]}/{carry['cross'][2]}",
         gain_sd=_gain_sd(pairs),
+        effects=effects,
     )  # fmt: skip
+
+
+def _families(blocks: Sequence[Block]) -> float:
+    """How many families of equal weight the blocks are worth."""
+    weight = np.array(list(_family_weights(blocks).values()))
+    return float(weight.sum() ** 2 / (weight**2).sum())
+
+
+def _family_weights(blocks: Sequence[Block]) -> dict[str, float]:
+    """Weight of each family: parts with GDDR memory say little about the others."""
+    names = sorted({b.architecture for b in blocks})
+    return {name: max(b.weight for b in blocks if b.architecture == name) for name in names}
 
 
 def _components(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[float, float, str]:
@@ -86,13 +124,18 @@ def _components(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[fl
         found, method = _moments(blocks, means), "moments"
     family_var, gpu_var = found
     within = max(len(blocks) - len(families), 0)
-    family_var = _shrink(family_var, len(families), PRIOR_GPU_SD)
+    count = _families(blocks)
+    # A family left out is predicted from the others, one fewer than a new one will be; and
+    # what the parameters themselves are unsure of is in their covariance already.
+    family_var = _shrink(family_var * (count - 1.0) / count, count, PRIOR_GPU_SD)
     gpu_var = _shrink(gpu_var, within, PRIOR_GPU_SD / 2)
     return float(np.sqrt(family_var)), float(np.sqrt(gpu_var)), method
 
 
-def _shrink(variance: float, count: int, prior_sd: float) -> float:
-    return (count * variance + PRIOR_GPUS * prior_sd**2) / (count + PRIOR_GPUS)
+def _shrink(
+    variance: float, count: float, prior_sd: float, prior_count: float = PRIOR_GPUS
+) -> float:
+    return (count * variance + prior_count * prior_sd**2) / (count + prior_count)
 
 
 def _mixed(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[float, float] | None:
@@ -128,11 +171,14 @@ def _mixed(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[float, 
 
 
 def _moments(blocks: Sequence[Block], means: Array) -> tuple[float, float]:
-    """(family, GPU) variances: mean square of family means about zero, and within them."""
+    """(family, GPU) variances: weighted mean square of family means, and within them."""
     data = pd.DataFrame({"family": [b.architecture for b in blocks], "mean": means})
     by_family = data.groupby("family")["mean"]
     within = by_family.var().mean()
-    return float((by_family.mean() ** 2).mean()), 0.0 if np.isnan(within) else float(within)
+    weights = _family_weights(blocks)
+    squares = by_family.mean() ** 2
+    between = np.average(squares, weights=[weights[str(f)] for f in squares.index])
+    return float(between), 0.0 if np.isnan(within) else float(within)
 
 
 def _weighted_quantiles(values: Array, weights: Array, at: tuple[float, ...]) -> list[float]:
@@ -141,8 +187,8 @@ def _weighted_quantiles(values: Array, weights: Array, at: tuple[float, ...]) ->
     return [float(values[order][np.searchsorted(cumulative, q)]) for q in at]
 
 
-Pair = tuple[str, Array, Array, Array, Array]
-"""(same or cross, residuals here, residuals there, measured and modelled log ratio)."""
+Pair = tuple[str, Array, Array, Array, Array, float]
+"""(same or cross, residuals here, residuals there, measured and modelled log ratio, weight)."""
 
 
 def _pairs(blocks: Sequence[Block], residuals: Sequence[Array]) -> list[Pair]:
@@ -154,20 +200,29 @@ def _pairs(blocks: Sequence[Block], residuals: Sequence[Array]) -> list[Pair]:
         kind = "same" if blocks[i].architecture == blocks[j].architecture else "cross"
         r_i, r_j = residuals[i][here], residuals[j][there]
         measured = np.log(blocks[j].time_s[there] / blocks[i].time_s[here])
-        pairs.append((kind, r_i, r_j, measured, measured - r_j + r_i))
+        weight = blocks[i].weight * blocks[j].weight
+        pairs.append((kind, r_i, r_j, measured, measured - r_j + r_i, weight))
     return pairs
 
 
 def _carry(pairs: list[Pair], kind: str) -> tuple[float, float, str]:
-    """(exponent, remaining sd, evidence): regression of one GPU's residuals on the other's."""
+    """(exponent, remaining sd, evidence): regression of one GPU's residuals on the other's.
+
+    The sd is that of a normal with the residuals' 5 and 95 % points, whose tails are heavier,
+    shrunk towards what is assumed: the next pair of GPUs may differ more.
+    """
+    assumed = ASSUMED_TRANSFER_SD[kind]
     if not pairs:
-        return ASSUMED_CARRY[kind], ASSUMED_TRANSFER_SD[kind], "assumed"
+        return ASSUMED_CARRY[kind], assumed, "assumed"
     here = np.clip(np.concatenate([p[1] for p in pairs]), -1.0, 1.0)
     there = np.clip(np.concatenate([p[2] for p in pairs]), -1.0, 1.0)
-    exponent = float(np.clip((here @ there) / max(float(here @ here), 1e-9), 0.0, 1.0))
-    left = there - exponent * here
-    lo, hi = np.quantile(left, [0.05, 0.95])
-    return exponent, max(float(hi - lo) / (2 * 1.645), 0.01), "estimated"
+    weight = np.concatenate([np.full(p[1].size, p[5]) for p in pairs])
+    power = max(float(weight @ here**2), 1e-9)
+    exponent = float(np.clip((weight @ (here * there)) / power, 0.0, 1.0))
+    lo, hi = _weighted_quantiles(there - exponent * here, weight, (0.05, 0.95))
+    # Each pair stands in the list in both directions.
+    found = _shrink(((hi - lo) / (2 * 1.645)) ** 2, len(pairs) / 2, assumed, 1.0)
+    return exponent, float(np.sqrt(found)), "estimated"
 
 
 def _gain_sd(pairs: list[Pair]) -> float:
@@ -177,7 +232,7 @@ def _gain_sd(pairs: list[Pair]) -> float:
     measured on modelled log ratios. Shrunk towards `PRIOR_GAIN_SD` as pairs are few.
     """
     logs = []
-    for _, _, _, measured, modelled in pairs:
+    for _, _, _, measured, modelled, _ in pairs:
         power = float(modelled @ modelled)
         if power / modelled.size < 0.05**2:
             continue  # The model says that nothing changes: no lever to be trusted.

@@ -2,15 +2,19 @@
 
     time = launch + steps + pipeline + p-norm(NVLink and SMs, scale-out)
 
-Latency grows with the ranks as rings do for few and trees for many. Between the
+Latency grows with the ranks as rings do for few and trees for many; where every rank writes to
+every other at once (all_to_all, dispatch, combine, custom all_reduce) only with their log2.
+A step crosses links and switches, which do not run at the SM clock. Between the
 latency-bound and the bandwidth-bound size NCCL changes protocol (LL, LL128, Simple) and
 chunk size; the best pipeline of chunks over a link costs sqrt(latency x bytes / bandwidth),
 which is that middle. Inside a domain with reducing switches (NVLS) all_reduce sends each byte
-about once. How many ranks stay inside is computed from the system's ``nvlink_domain``.
+about once. An exchange's SMs copy what a rank keeps as well as what it sends. How many ranks
+stay inside is computed from the system's ``nvlink_domain``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -53,9 +57,9 @@ _LIBRARY_OF_TABLE = (
 _EXCHANGES = ("dispatch", "combine")
 
 _PARAMETERS = (
-    Parameter("launches", 1.0, 0.1, 10.0, "smallest-kernel times that the op costs"),
+    Parameter("launches", 1.0, 0.8, 10.0, "smallest-kernel times that the op costs"),
     Parameter("overhead_s", 3e-6, 1e-7, 2e-4, "fixed on-chip time at 1.8 GHz"),
-    Parameter("step_s", 1.5e-6, 1e-8, 2e-5, "step between ranks of a domain, at 1.8 GHz"),
+    Parameter("step_s", 1.5e-6, 1e-8, 2e-5, "step between ranks of a domain"),
     Parameter("pipeline_s", 3e-6, 1e-9, 1e-4, "latency of a chunk: the protocol switch"),
     Parameter("efficiency", 0.8, 0.2, 1.0, "share of the link rate, many ranks"),
     Parameter("pair_loss", 0.5, 0.0, 1.2, "loss of efficiency per 1 / ranks", log=False,
@@ -73,6 +77,14 @@ _PARAMETERS = (
     Parameter("scaleout_step_s", 8e-6, 1e-6, 5e-5, "latency of a step between domains "
               "(assumed unless measured)", prior_sd=0.4),
 )  # fmt: skip
+_EFFECTS: Mapping[str, Mapping[str, float]] = {
+    "latency": {"launches": 1.0, "overhead_s": 1.0, "step_s": 1.0, "pipeline_s": 1.0},
+    # The middle, sqrt(latency x bytes / bandwidth), moves by half of either.
+    "bandwidth": {"efficiency": -1.0, "switch_efficiency": -1.0, "bridge_efficiency": -1.0,
+                  "sm_bytes_per_clock": -1.0, "pipeline_s": 1.0},
+}  # fmt: skip
+"""Links of a generation have their own latency, and their own share of the wire: measured
+floors rise by half from Hopper to Blackwell and fell by as much from Ampere to Hopper."""
 ASSUMED = ("scaleout_efficiency", "scaleout_step_s")
 """Parameters that only the DeepEP variants measure; elsewhere prior and width are assumptions."""
 
@@ -109,6 +121,10 @@ class CollectiveModel(OpModel):
         """The same for every kind."""
         return _PARAMETERS
 
+    def effects(self, variant: str) -> Mapping[str, Mapping[str, float]]:  # noqa: ARG002
+        """Latency and bandwidth of a family's links."""
+        return _EFFECTS
+
     def features(self, ops: pd.DataFrame) -> Features:
         """Kind, bytes, ranks, stride and communication SMs of one call."""
         kind = strings(ops, "collective")
@@ -123,6 +139,9 @@ class CollectiveModel(OpModel):
             "ranks": numbers(ops, "group_size"),
             "stride": np.maximum(numbers(ops, "group_stride", 1.0), 1.0),
             "topk": np.maximum(numbers(ops, "topk", 1.0), 1.0),
+            "direct": (exchange | (library == "custom") | (kind == "all_to_all")).astype(
+                np.float64
+            ),
             "policy": np.where(exchange, policy, PER_EXPERT),
             "sms": np.where(exchange & (policy == PER_RANK), _comm_sms(ops), np.inf),
         }
@@ -149,15 +168,17 @@ class CollectiveModel(OpModel):
         bridged = sent / (link * bridge) * (1.0 + contention * np.maximum(span - 2.0, 0.0))
         wire = np.where(link < HOST_BRIDGE_BELOW_BYTES_PER_S, bridged, wire)
         clock = hw.boost_clock_hz
+        copied = size * inside_copies * np.where(span > 1.0, 1.0, 0.0)
         return {
             "launch": launches * hw.launch_latency_s
             + overhead_s * REFERENCE_CLOCK_HZ / clock
             + 0.0 * span,
-            "network latency": step_s * _steps(span) * REFERENCE_CLOCK_HZ / clock
+            "network latency": step_s
+            * np.where(features["direct"] > 0, np.log2(span), _steps(span))
             + np.sqrt(pipeline_s * sent / link)
             + scale_step_s * _steps(domains),
             "nvlink": wire,
-            "sm": sent / (features["sms"] * per_clock * clock),
+            "sm": copied / (features["sms"] * per_clock * clock),
             "scaleout": crossing / (hw.scaleout_bandwidth_bytes_per_s * scale_efficiency),
         }
 

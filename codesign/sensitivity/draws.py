@@ -31,8 +31,27 @@ class Draws:
         name = unit.model
         by_family = self._normal(f"family/{name}/{family(architecture)}")
         by_gpu = self._normal(f"gpu/{name}/{gpu}")
-        result: Array = unit.between.family_sd * by_family + unit.between.gpu_sd * by_gpu
+        b = unit.between
+        by_family = by_family / self._chi(f"family/{name}/{family(architecture)}", b.family_degrees)
+        result: Array = b.family_sd * by_family + b.gpu_sd * by_gpu
         return result
+
+    def effects(self, unit: Unit, name: str) -> Array:
+        """(n, effects) of the silicon family ``name``: its own, or Student's t if it is new."""
+        columns = []
+        for effect in unit.between.effects:
+            what = f"effect/{unit.model}/{effect.name}/{name}"
+            normal = self._normal(what)
+            if name in effect.families:
+                columns.append(effect.families[name] + effect.family_sd[name] * normal)
+            else:
+                columns.append(effect.sd * normal / self._chi(what, effect.degrees))
+        return np.column_stack(columns) if columns else np.zeros((self.n, 0))
+
+    def _chi(self, what: str, degrees: float) -> Array:
+        """(n,) divisor that makes a normal Student's t."""
+        rng = np.random.default_rng([self.seed, zlib.crc32(f"chi/{what}".encode())])
+        return np.sqrt(rng.chisquare(degrees, self.n) / degrees)
 
     def _normal(self, what: str) -> Array:
         return _normal(self.seed, what, self.n)

@@ -10,7 +10,8 @@ import numpy as np
 from codesign._common.errors import InsufficientDataError, UsageError, one_of
 from codesign.hardware import system_of_gpu
 from codesign.sensitivity.between import between_gpus
-from codesign.sensitivity.estimate import Block, Estimate, block_times, estimate, natural
+from codesign.sensitivity.effects import WithEffects, add_effects
+from codesign.sensitivity.estimate import Block, Estimate, estimate, natural
 from codesign.sensitivity.hardware_arrays import Array
 from codesign.sensitivity.identify import identify
 from codesign.sensitivity.model import SensitivityModel
@@ -18,7 +19,13 @@ from codesign.sensitivity.modelfile import ModelFile, Score, Unit
 from codesign.sensitivity.op_model import POWER_CLOCK_EXPONENT, OpModel
 from codesign.sensitivity.plausible import plausible_draws
 from codesign.sensitivity.registry import MODELS
-from codesign.sensitivity.training import ROWS_PER_GPU, TrainingSource, UnitKey, gather
+from codesign.sensitivity.training import (
+    ROWS_PER_GPU,
+    Gathered,
+    TrainingSource,
+    UnitKey,
+    gather,
+)
 
 ASSUMPTIONS = {
     "power": f"sustained clock ~ power^{POWER_CLOCK_EXPONENT:.3g}, on tensor-bound time only",
@@ -56,20 +63,10 @@ def fit(
     units: list[Unit] = []
     evidence: dict[UnitKey, tuple[OpModel, Sequence[Block], Estimate]] = {}
     for model in models:
-        variants = [v for (name, v) in gathered.blocks if name == model.name]
-        done: dict[str, Array] = {}
-        # Stand-ins first: a variant starts from, and is held near, what it falls back to.
-        for variant in sorted(variants, key=lambda v: (len(model.fallbacks(v)), v)):
+        for variant, (blocks, found, extra) in _fit_model(model, gathered).items():
             key = (model.name, variant)
-            blocks = gathered.blocks[key]
-            parameters = model.parameters(variant)
-            if sum(b.time_s.size for b in blocks) < 2 * len(parameters):
-                continue
-            prior = next((done[v] for v in model.fallbacks(variant) if v in done), None)
-            found = estimate(model, parameters, blocks, prior=prior)
-            done[variant] = found.z
             evidence[key] = (model, blocks, found)
-            units.append(_unit(model, variant, blocks, found, gathered.rows_seen[key]))
+            units.append(_unit(model, variant, blocks, found, extra, gathered.rows_seen[key]))
     if not units:
         raise InsufficientDataError(
             f"no op class has enough rows for {framework} on {', '.join(chosen)}"
@@ -89,9 +86,34 @@ def fit(
     )
 
 
+Fitted = tuple[Sequence[Block], Estimate, WithEffects | None]
+
+
+def _fit_model(model: OpModel, gathered: Gathered) -> dict[str, Fitted]:
+    """Every variant of ``model`` that has rows enough, with the effects of families."""
+    variants = [v for (name, v) in gathered.blocks if name == model.name]
+    estimates: dict[str, tuple[Sequence[Block], Estimate]] = {}
+    # Stand-ins first: a variant starts from, and is held near, what it falls back to.
+    for variant in sorted(variants, key=lambda v: (len(model.fallbacks(v)), v)):
+        blocks = gathered.blocks[model.name, variant]
+        parameters = model.parameters(variant)
+        if sum(b.time_s.size for b in blocks) < 2 * len(parameters):
+            continue
+        near = [estimates[v][1].z for v in model.fallbacks(variant) if v in estimates]
+        prior = near[0] if near else None
+        estimates[variant] = blocks, estimate(model, parameters, blocks, prior=prior)
+    if not any(model.effects(variant) for variant in estimates):
+        return {v: (blocks, found, None) for v, (blocks, found) in estimates.items()}
+    return {
+        v: (estimates[v][0], extra.found, extra)
+        for v, extra in add_effects(model, estimates).items()
+    }
+
+
 def _unit(
-    model: OpModel, variant: str, blocks: Sequence[Block], found: Estimate, rows_seen: int
-) -> Unit:
+    model: OpModel, variant: str, blocks: Sequence[Block], found: Estimate,
+    extra: WithEffects | None, rows_seen: int,
+) -> Unit:  # fmt: skip
     parameters = model.parameters(variant)
     values = natural(parameters, found.z)
     at_bound = tuple(
@@ -100,22 +122,27 @@ def _unit(
     )  # fmt: skip
     seed = zlib.crc32(f"{model.name}/{variant}".encode())
     draws = plausible_draws(model, parameters, blocks, found, seed)
+    if extra is None:
+        between = between_gpus(blocks, found)
+        residuals = [found.residual[found.cluster == i] for i in range(len(blocks))]
+    else:
+        residuals = extra.adjusted
+        between = between_gpus(blocks, found, extra.effects, residuals)
     return Unit(
         model=model.name, variant=variant, form=(model.__doc__ or "").strip().split("\n")[0],
         parameters=tuple(p.name for p in parameters),
         values=tuple(float(v) for v in values), z=tuple(float(v) for v in found.z),
         covariance=tuple(tuple(float(v) for v in row) for row in found.covariance),
         draws=tuple(tuple(float(f"{v:.5g}") for v in row) for row in draws),
-        between=between_gpus(blocks, found), gpus=tuple(b.gpu for b in blocks),
+        between=between, gpus=tuple(b.gpu for b in blocks),
         rows_seen=rows_seen, condition_number=found.condition_number, rank=found.rank,
-        score=_score(model, values, blocks), at_bound=at_bound,
+        score=_score(residuals, blocks), at_bound=at_bound,
     )  # fmt: skip
 
 
-def _score(model: OpModel, theta: Array, blocks: Sequence[Block]) -> Score:
-    error = block_times(model, theta, blocks) / np.concatenate([b.time_s for b in blocks]) - 1.0
-    ends = np.cumsum([b.time_s.size for b in blocks])[:-1]
-    parts = dict(zip([b.gpu for b in blocks], np.split(error, ends), strict=True))
+def _score(residuals: Sequence[Array], blocks: Sequence[Block]) -> Score:
+    parts = {b.gpu: np.exp(-r) - 1.0 for b, r in zip(blocks, residuals, strict=True)}
+    error = np.concatenate(list(parts.values()))
     return Score(
         n=error.size,
         median_ape=float(np.median(np.abs(error))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,10 +81,11 @@ class HardwareArrays:
     def rows(self, indices: Sequence[int]) -> HardwareArrays:
         """The systems ``indices``, in that order."""
         picked = list(indices)
-        return replace(self, **{
+        taken: dict[str, Any] = {
             name: tuple(value[i] for i in picked) if isinstance(value, tuple) else value[picked]
             for name, value in vars(self).items()
-        })  # fmt: skip
+        }
+        return replace(self, **taken)
 
 
 def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:

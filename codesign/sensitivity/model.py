@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,10 +15,10 @@ from codesign.hardware import load_system
 from codesign.hardware.model import System
 from codesign.sensitivity.draws import Draws, draw
 from codesign.sensitivity.errors import LeakageError
-from codesign.sensitivity.estimate import natural
-from codesign.sensitivity.hardware_arrays import Array, family, hardware_arrays
+from codesign.sensitivity.hardware_arrays import Array, hardware_arrays
 from codesign.sensitivity.modelfile import Identification, ModelFile, Unit, read_model, write_model
-from codesign.sensitivity.op_model import Features, OpModel, numbers
+from codesign.sensitivity.op_model import OpModel, numbers
+from codesign.sensitivity.parts import Part, families_of, predict_part
 from codesign.sensitivity.registry import MODELS
 
 Z_90 = 1.645
@@ -27,22 +26,6 @@ PREDICT_DRAWS = 24
 """Draws behind the parameter part of an interval of `SensitivityModel.predict`."""
 HELD = "held"
 _NOT_RESOURCES = frozenset({"time", "host"})
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Rows of an ops table that one unit covers."""
-
-    rows: NDArray[np.intp]
-    model: OpModel
-    unit: Unit
-    features: Features
-    count: Array
-    stand_in: bool
-    """The unit is that of another variant: the own one was never measured."""
-
-    def theta(self, z: Array) -> Array:
-        return natural(self.model.parameters(self.unit.variant), z)
 
 
 class SensitivityModel:
@@ -100,13 +83,14 @@ class SensitivityModel:
         out = np.broadcast_to(held, shape if draws is None else (draws.n, *shape)).copy()
         for part in self._parts(ops):
             if draws is None:
-                values = part.model.times(part.theta(part.unit.z_array()), part.features, hw)
+                values = part.times(part.unit.z_array(), hw, part.shifts(hw))
                 out[:, part.rows] = part.count * values[: len(systems)]
                 continue
             effects = self._effects(part.unit, draws, systems)
+            drawn_shifts = {name: draws.effects(part.unit, name) for name in families_of(hw)}
             for index in range(draws.n):
-                theta = part.theta(draws.z[part.unit.key][index])
-                values = part.model.times(theta, part.features, hw)
+                shifts = {name: rows[index] for name, rows in drawn_shifts.items()}
+                values = part.times(draws.z[part.unit.key][index], hw, shifts)
                 stretch = draws.gain[part.unit.key][index]
                 drawn = values[base] * (values[: len(systems)] / values[base]) ** stretch
                 out[index][:, part.rows] = part.count * drawn * effects[index][:, None]
@@ -122,6 +106,9 @@ class SensitivityModel:
         (*transfer*); else only specifications are used (*spec-only*). Returns columns
         ``time_s, time_lo_s, time_hi_s`` (per step), ``binding, tier, evidence``. Raises
         LeakageError if the model has seen the GPU, unless ``in_sample``.
+
+        ``shared_sd`` and ``own_sd`` (log scale) split the interval: what the ops of a class
+        have in common on a GPU, and what is an op's own.
         """
         if system.gpu.name in self.trained_on and not in_sample:
             raise LeakageError(
@@ -131,29 +118,36 @@ class SensitivityModel:
         held = numbers(ops, "time_s")
         out = pd.DataFrame({"binding": self.binding(ops, system)}, index=ops.index)
         values = np.column_stack([held, held, held])
+        split = np.zeros((len(ops), 2))
         tier = np.full(len(ops), "held", dtype="<U9")
         draws = self.draws(PREDICT_DRAWS)
         for part in self._parts(ops):
-            log_time, sd, transferred = self._predict_part(part, system, source, held, draws)
+            log_time, shared, own, transferred = predict_part(part, system, source, held, draws)
+            sd = np.hypot(shared, own)
             band = np.column_stack([log_time, log_time - Z_90 * sd, log_time + Z_90 * sd])
             values[part.rows] = np.exp(band)
+            split[part.rows] = np.column_stack([shared, own])
             tier[part.rows] = np.where(transferred, "transfer", "spec-only")
         for index, name in enumerate(("time_s", "time_lo_s", "time_hi_s")):
             out.insert(index, name, values[:, index])
-        return out.assign(tier=tier, evidence=np.where(tier == "held", "assumed", "modelled"))
+        return out.assign(
+            tier=tier, evidence=np.where(tier == "held", "assumed", "modelled"),
+            shared_sd=split[:, 0], own_sd=split[:, 1],
+        )  # fmt: skip
 
     def binding(self, ops: pd.DataFrame, system: System) -> NDArray[np.str_]:
         """(ops,) resource that takes most of each op's time; ``held`` where not modelled."""
         hw = hardware_arrays([system])
         out = np.full(len(ops), HELD, dtype="<U16")
         for part in self._parts(ops):
-            terms = part.model.terms(part.theta(part.unit.z_array()), part.features, hw)
+            theta = part.theta(part.unit.z_array(), part.shifts(hw)[families_of(hw)[0]])
+            terms = part.model.terms(theta, part.features, hw)
             names = np.array([name for name in terms if name not in _NOT_RESOURCES])
             stacked = np.stack([np.broadcast_to(terms[n], (1, part.rows.size))[0] for n in names])
             out[part.rows] = names[stacked.argmax(axis=0)]
         return out
 
-    def _parts(self, ops: pd.DataFrame) -> Iterator[_Part]:
+    def _parts(self, ops: pd.DataFrame) -> Iterator[Part]:
         taken = np.zeros(len(ops), dtype=np.bool_)
         for model in self._models:
             mask = model.applies(ops) & ~taken if len(ops) else taken
@@ -168,7 +162,7 @@ class SensitivityModel:
                 taken[rows] = True
                 part = ops.iloc[rows]
                 features = model.features(part)
-                yield _Part(rows, model, unit, features, numbers(part, "count"), stand_in)
+                yield Part(rows, model, unit, features, numbers(part, "count"), stand_in)
 
     def _unit_for(self, model: OpModel, variant: str) -> tuple[Unit | None, bool]:
         for index, candidate in enumerate((variant, *model.fallbacks(variant))):
@@ -186,52 +180,6 @@ class SensitivityModel:
             for s in systems
         ]
         return np.stack(columns, axis=1)
-
-    def _predict_part(
-        self, part: _Part, system: System, source: System | None, held: Array, draws: Draws
-    ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """(log seconds per step, sd of the log, transferred) of the rows of ``part``."""
-        systems = [system] if source is None else [system, source]
-        hw = hardware_arrays(systems)
-        z = part.unit.z_array()
-        log_model = np.log(part.model.times(part.theta(z), part.features, hw) * part.count)
-        spread = np.stack([
-            np.log(part.model.times(part.theta(v), part.features, hw))
-            for v in draws.z[part.unit.key]
-        ])  # fmt: skip
-        b = part.unit.between
-        stand_in = 1.5 if part.stand_in else 1.0
-        seen = system.gpu.name in part.unit.gpus
-        spec_var = (
-            spread[:, 0].var(axis=0)
-            + (0.0 if seen else b.family_sd**2 + b.gpu_sd**2)
-            + b.residual_sd**2
-        )
-        none = np.zeros(part.rows.size, dtype=np.bool_)
-        if source is None:
-            return log_model[0], stand_in * np.sqrt(spec_var), none
-        measured = held[part.rows]
-        known = measured > 0
-        carry, sd = _carry_over(part.unit, system, source)
-        residual = np.where(known, np.log(np.where(known, measured, 1.0)) - log_model[1], 0.0)
-        if system.gpu.name == source.gpu.name:
-            step_sd = b.gain_sd * np.abs(log_model[0] - log_model[1])
-            transfer_var = step_sd**2
-        else:
-            moved = spread[:, 0] - carry * spread[:, 1]
-            transfer_var = np.minimum(moved.var(axis=0), spec_var) + sd**2
-        variance = np.where(known, transfer_var, spec_var)
-        return log_model[0] + carry * residual, stand_in * np.sqrt(variance), known
-
-
-def _carry_over(unit: Unit, system: System, source: System) -> tuple[float, float]:
-    """(exponent of the source's residual, sd that is left) from source to system."""
-    b = unit.between
-    if system.gpu.name == source.gpu.name:
-        return 1.0, 0.0
-    if family(system.gpu.architecture) == family(source.gpu.architecture):
-        return b.carry_same, float(np.hypot(b.transfer_sd_same, b.gpu_sd / 2))
-    return b.carry_cross, float(np.hypot(b.transfer_sd_cross, np.hypot(b.family_sd, b.gpu_sd)))
 
 
 def _with_bases(systems: Sequence[System]) -> tuple[list[System], NDArray[np.intp]]:

@@ -80,6 +80,14 @@ class OpModel(ABC):
     def parameters(self, variant: str) -> tuple[Parameter, ...]:
         """Parameters of a variant; all variants that stand in for each other agree."""
 
+    def effects(self, variant: str) -> Mapping[str, Mapping[str, float]]:  # noqa: ARG002
+        """Random effects of a silicon family: name -> parameter -> shift of its scale per unit.
+
+        None by default: families then differ by one factor on the whole time. See
+        `codesign.sensitivity.effects`.
+        """
+        return {}
+
     @abstractmethod
     def features(self, ops: pd.DataFrame) -> Features:
         """Numbers of rows that `applies` accepts, for ONE call (``count`` divided out)."""
