@@ -48,10 +48,23 @@ def test_project_takes_systems_names_and_levers() -> None:
         codesign.project(char, FakeModel(), "hgx-h1000", draws=0)  # type: ignore[arg-type]
 
 
+def test_results_print_on_one_short_line() -> None:
+    rows = [gemm(1.0, 1e12, 1e12)] * 50
+    char = characterization(rows, system="hgx-h100", workload="sft")
+    proj = codesign.project(char, FakeModel(), ["hbm_bandwidth=x2"] * 9, draws=5)  # type: ignore[arg-type]
+    for result, said in [(char, "sft on hgx-h100: 50 ops, step 50 s"), (proj, "sft from hgx-h100")]:
+        assert said in repr(result)
+        assert len(repr(result)) < 400
+        assert "\n" not in repr(result)
+    assert "5 more" in repr(proj)
+
+
 def test_recommend_is_a_function_and_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     import codesign.recommend.portfolio as module
 
     monkeypatch.setattr("codesign.hardware.load_system", lambda name: BASE)
     recs = codesign.recommend(portfolio(), IdentifiedModel(), characterizations=chars())
     assert recs.recommendations[0].gain.value > 1
+    assert "'toy' against toy-8: 7 ranked, first" in repr(recs)
+    assert len(repr(recs)) < 200
     assert module.Portfolio is codesign.recommend.Portfolio

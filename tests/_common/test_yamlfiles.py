@@ -72,3 +72,18 @@ def test_plain_numbers_stay_numbers(tmp_path):
     path = tmp_path / "a.yaml"
     path.write_text("a: 0\nb: -7\nc: 1_000\nd: 0x10\n")
     assert load_yaml(path) == {"a": 0, "b": -7, "c": 1000, "d": 16}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1e3", 1000.0), ("1.5e9", 1.5e9), ("1e-05", 1e-5), ("-2E+2", -200.0), (".5e1", 5.0),
+     ('"1e3"', "1e3"), ("1e3x", "1e3x"), ("e3", "e3"), ("12", 12)],
+)  # fmt: skip
+def test_an_exponent_is_a_number_as_people_write_it(
+    tmp_path: Path, text: str, value: object
+) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"key: {text}\n")
+    found = load_yaml(path)["key"]
+    assert found == value
+    assert type(found) is type(value)

@@ -55,6 +55,22 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
     assert f"codesign {name}" in result.output
 
 
+@pytest.mark.parametrize("name", ["list", "show", "check", "diff"])
+def test_every_hw_command_has_help_with_an_example(name: str) -> None:
+    result = CliRunner().invoke(cli, ["hw", name, "--help"])
+    assert f"Example:\n    codesign hw {name}" in result.output
+
+
+@pytest.mark.parametrize("name", list(_COMMANDS))
+def test_outputs_have_one_rule_and_the_help_says_it(name: str) -> None:
+    text = " ".join(CliRunner().invoke(cli, [name, "--help"]).output.split())
+    writes = "--output" in text
+    assert writes == (name in ("characterize", "fit", "recommend", "backtest"))
+    for said in ("--force Overwrite an output that exists; without it that is refused",
+                 "-q, --quiet No progress"):  # fmt: skip
+        assert (said in text) == writes, said
+
+
 @pytest.mark.parametrize("name", list(_COMMANDS))
 def test_every_command_is_in_the_readme(name: str) -> None:
     assert f"codesign {name}" in (ROOT / "README.md").read_text()

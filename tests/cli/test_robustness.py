@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -56,6 +57,55 @@ def test_an_output_that_cannot_be_is_refused_and_left_alone(
     refused(run("characterize", "--from", trace, "-o", name), 2, said)
     assert sorted(Path().iterdir()) == before
     assert stat.S_ISFIFO(os.lstat("pipe").st_mode)
+
+
+def test_an_output_that_exists_needs_force_in_a_script_too(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.parquet"
+    out.write_bytes(b"precious")
+    refused(run("characterize", "--from", trace, "-o", out), 2, "run.parquet: exists", "--force")
+    assert out.read_bytes() == b"precious"
+    assert run("characterize", "--from", trace, "-o", out, "--force").returncode == 0
+    assert out.read_bytes() != b"precious"
+
+
+def test_a_folder_that_is_a_file_is_found_before_the_work(trace: Path) -> None:
+    refused(run("characterize", "--from", trace, "-o", trace / "x.parquet"), 2, "is no folder")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["characterize", "--from", "-", "-o", "x.parquet"], ["show", "-"],
+     ["project", "-", "--model", "m.json", "--set", "sm_count=x2"],
+     ["project", "c.parquet", "--model", "-", "--set", "sm_count=x2"],
+     ["recommend", "default", "--model", "-"]],
+)  # fmt: skip
+def test_standard_input_is_refused_in_one_line(arguments: list[str]) -> None:
+    refused(run(*arguments), 2, "standard input is not read")
+
+
+def test_work_is_shown_where_someone_watches_and_nowhere_else(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run.parquet"
+    arguments = ["characterize", "--from", str(trace), "-o", str(out), "--force"]
+    watched, terminal = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", CODE, *arguments],
+        stdout=subprocess.DEVNULL, stderr=terminal, stdin=subprocess.DEVNULL,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+    )  # fmt: skip
+    os.close(terminal)
+    shown = b""
+    # Linux ends the reading of a terminal that everyone left with an error.
+    with contextlib.suppress(OSError):
+        while piece := os.read(watched, 4096):
+            shown += piece
+    os.close(watched)
+    assert process.wait(timeout=60) == 0
+    assert b"reading" in shown
+    assert b"wrote" in shown
+    lines = run(*arguments).stderr.splitlines()
+    assert lines[-1].startswith(f"wrote {out} (")
+    assert all(line.startswith("warning: ") for line in lines[:-1])
+    assert all(line.startswith("warning: ") for line in run(*arguments, "-q").stderr.splitlines())
 
 
 def test_an_input_is_never_the_output(tmp_path: Path, trace: Path) -> None:
