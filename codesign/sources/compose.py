@@ -78,6 +78,7 @@ def compose(
         bubble_s=bubble_s,
         assumptions={"kernel times": _ALONE, **assumptions(recipe), **measured.assumptions},
         notes=(f"recipe sha256 {recipe.sha256()}", _shares(ops), *recipe.notes, *measured.notes),
+        caveats=tuple(c for c in recipe.caveats if not c.gpus or target.gpu.name in c.gpus),
     )
     return Characterization(header, ops)
 

@@ -13,6 +13,7 @@ from codesign._common.files import data_dir
 from codesign._common.records import convert
 from codesign._common.text import quoted
 from codesign._common.yamlfiles import load_yaml
+from codesign.workload.caveat import Caveat
 from codesign.workload.model_config import IGNORED_CONFIG_FIELDS, ModelConfig
 
 Phase = Literal["pretrain", "sft", "prefill", "decode", "rollout"]
@@ -146,6 +147,8 @@ class Recipe(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     extrapolation: Literal["refuse", "allow"] = "refuse"
     """Whether an op outside the measured shapes is estimated (and labelled) or refused."""
     notes: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    """Doubts that a report shows where gains rest on the ops that they name."""
 
     def __post_init__(self) -> None:
         # It becomes a file's name and a heading.

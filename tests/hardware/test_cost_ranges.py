@@ -127,5 +127,5 @@ def test_a_die_area_that_cannot_be_is_refused(value: str, tmp_path: Path) -> Non
     text = (data_dir("hwspecs") / "gpus" / "h100-sxm.yaml").read_text()
     path = tmp_path / "h100-sxm.yaml"
     path.write_text(text.replace("area_mm2: 814", f"area_mm2: {value}"))
-    with pytest.raises(DataError, match="die.area_mm2: expected a number from 10 to 2000"):
+    with pytest.raises(DataError, match=r"die\.area_mm2: expected a number from 10 to 2000"):
         load_gpu(path)
