@@ -36,5 +36,17 @@ class CheckFailedError(CodesignError):
 
 
 def one_of(what: str, got: object, allowed: list[str] | tuple[str, ...]) -> str:
-    """Sentence for a look-up that failed: what was asked and what exists."""
-    return f"unknown {what} {quoted(got)}; known: {', '.join(sorted(allowed))}"
+    """Sentence for a look-up that failed: what was asked, what comes near, what exists."""
+    near = _near(str(got), allowed)
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"unknown {what} {quoted(got)}{hint}; known: {', '.join(sorted(allowed))}"
+
+
+def _near(text: str, allowed: list[str] | tuple[str, ...]) -> list[str]:
+    """At most three names that ``text`` begins, or resembles."""
+    from difflib import get_close_matches
+
+    if not 2 <= len(text) <= 80:
+        return []
+    begun = sorted(name for name in allowed if name.startswith(text.lower()))
+    return (begun or get_close_matches(text.lower(), allowed, n=3))[:3]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codesign._common.errors import CheckFailedError, DataError, UsageError
+from codesign._common.errors import CheckFailedError, DataError, UsageError, one_of
 from codesign._common.text import printable
 from codesign.cli._common import console
 
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from codesign.hardware.compare import Quantity
     from codesign.hardware.model import Gpu, System
 
+_LABELS = (
+    "label: read = as in the source; derived, recalled, disputed, assumed, measured = as the "
+    "note says"
+)
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -49,22 +53,33 @@ def list_command(as_json: bool) -> None:
 
     gpus = [load_gpu(name) for name in list_gpus()]
     systems = [load_system(name) for name in list_systems()]
+    measured = _measured()
     if as_json:
         _print_json({
             "gpus": [{"name": g.name, "architecture": g.architecture, "status": g.status,
-                      "aliases": list(g.aliases)} for g in gpus],
+                      "aliases": list(g.aliases),
+                      "measured_kernels": None if measured is None else g.name in measured}
+                     for g in gpus],
             "systems": [{"name": s.name, "title": s.title, "gpu": s.gpu.name,
                          "nvlink_domain": s.nvlink_domain, "status": s.status} for s in systems],
         })  # fmt: skip
         return
-    table = _table("GPU", "architecture", "SMs", "dense BF16", "HBM", "capacity", "status")
+    table = _table(
+        "GPU", "architecture", "SMs", "dense BF16", "HBM", "capacity", "kernels", "status"
+    )
     for gpu in gpus:
         table.add_row(
             gpu.name, gpu.architecture, str(gpu.sm_count), _wide_peak(gpu),
             format_si(gpu.hbm_bandwidth_bytes_per_s, "B/s"),
-            format_si(gpu.hbm_capacity_bytes, "B"), gpu.status,
+            format_si(gpu.hbm_capacity_bytes, "B"),
+            "measured" if gpu.name in (measured or ()) else "-", gpu.status,
         )  # fmt: skip
     console().print(table)
+    click.echo(
+        "kernels measured: recipes can be composed for its systems; others need traces\n"
+        if measured is not None
+        else "kernels: not known without the extra: pip install 'codesign[perfdb]'\n"
+    )
     table = _table("system", "GPU", "NVLink domain", "per direction", "scale-out", "status")
     for system in systems:
         table.add_row(
@@ -96,13 +111,18 @@ def show_command(name: str, as_json: bool) -> None:
             for kind, (record, rows) in found.items()
         })  # fmt: skip
         return
+    numbers: dict[str, int] = {}
     for kind, (record, rows) in found.items():
         click.echo(printable(f"{kind} {record.name} ({record.status})"))
-        table = _table("key", "value", "label", "source or note")
+        table = _table("key", "value", "label", "source", "note")
         for row in rows:
-            remark = f"{row.note} [{row.source}]" if row.note else row.source
-            table.add_row(*map(printable, (row.path, row.text, row.label, remark)))
+            number = numbers.setdefault(row.source, len(numbers) + 1) if row.source else 0
+            cited = f"[{number}]" if number else ""
+            table.add_row(*map(printable, (row.path, row.text, row.label, cited, row.note)))
         console().print(table)
+    for source, number in numbers.items():
+        click.echo(printable(f"[{number}] {source}"))
+    click.echo(_LABELS)
 
 
 @command.command("check")
@@ -173,9 +193,19 @@ def diff_command(a: str, b: str, as_json: bool, show_all: bool) -> None:
     click.echo(f"moved: {', '.join(moved) or 'nothing'}")
 
 
+def _measured() -> list[str] | None:
+    """GPUs with measured kernels; None without the extra that brings them."""
+    from codesign.sources.perfdb import PerfDB
+
+    try:
+        return PerfDB().gpus()
+    except UsageError:
+        return None
+
+
 def _find(name: str) -> dict[str, tuple[Gpu | System, list[Quantity]]]:
     """What ``name`` is, with its quantities; a system brings its GPU along."""
-    from codesign.hardware import list_systems, load_gpu, load_system
+    from codesign.hardware import list_gpus, list_systems, load_gpu, load_system
     from codesign.hardware.compare import gpu_quantities, system_quantities
     from codesign.hardware.load import is_system_file
 
@@ -191,7 +221,10 @@ def _find(name: str) -> dict[str, tuple[Gpu | System, list[Quantity]]]:
     try:
         gpu = load_gpu(name)
     except UsageError as error:
-        raise UsageError(f"{error}; systems: {', '.join(list_systems())}") from error
+        known = [*list_gpus(), *list_systems()]
+        raise UsageError(
+            f"{one_of('GPU or system', name, known)}; or give the path of a YAML file"
+        ) from error
     return {"gpu": (gpu, gpu_quantities(gpu))}
 
 

@@ -79,9 +79,7 @@ def test_plain_numbers_stay_numbers(tmp_path):
     [("1e3", 1000.0), ("1.5e9", 1.5e9), ("1e-05", 1e-5), ("-2E+2", -200.0), (".5e1", 5.0),
      ('"1e3"', "1e3"), ("1e3x", "1e3x"), ("e3", "e3"), ("12", 12)],
 )  # fmt: skip
-def test_an_exponent_is_a_number_as_people_write_it(
-    tmp_path: Path, text: str, value: object
-) -> None:
+def test_an_exponent_is_a_number_as_people_write_it(tmp_path, text: str, value: object) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(f"key: {text}\n")
     found = load_yaml(path)["key"]

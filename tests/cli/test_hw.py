@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +36,30 @@ def test_show_has_value_label_source_and_the_disagreement() -> None:
     assert "disputed" in output
     assert "five sources" in output
     assert "derived" in output
+
+
+def test_show_cites_each_source_once() -> None:
+    lines = hw("show", "hgx-h100").output.splitlines()
+    cited = {line.split()[0] for line in lines if line.startswith("[")}
+    used = {word for line in lines for word in line.split() if re.fullmatch(r"\[\d+\]", word)}
+    assert cited == used == {f"[{n + 1}]" for n in range(len(cited))}
+    texts = [line.partition(" ")[2] for line in lines if line.startswith("[")]
+    assert len(set(texts)) == len(texts)
+
+
+def test_list_says_which_gpus_have_measured_kernels() -> None:
+    pytest.importorskip("aiconfigurator_core")
+    from codesign.sources.perfdb import PerfDB
+
+    gpus = json.loads(hw("list", "--json").output)["gpus"]
+    assert {g["name"] for g in gpus if g["measured_kernels"]} == set(PerfDB().gpus())
+    output = hw("list").output
+    assert re.search(r"h100-sxm .* measured +shipping", output)
+    assert re.search(r"mi300x .* - +shipping", output)
+
+
+def test_a_name_that_comes_near_is_offered() -> None:
+    assert "did you mean h100-nvl or h100-pcie or h100-sxm?" in str(hw("show", "h100").exception)
 
 
 def test_show_json_is_in_si() -> None:
