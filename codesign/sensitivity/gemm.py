@@ -38,6 +38,9 @@ from codesign.sensitivity.tiles import (
 OUT_BYTES = 2.0
 """Outputs leave in bf16 whatever the inputs are."""
 QUANTIZED = ("fp8", "fp8_block", "mxfp8", "nvfp4", "int8")
+BLOCK_SCALED = ("fp8_block", "mxfp8", "nvfp4")
+ROW_SCALED = ("fp8", "int8")
+"""Casts that look for the largest value of a row or tensor first; blocks are cast in passing."""
 FALLBACKS = {
     "fp16": ("bf16",), "tf32": ("bf16",), "fp32": ("tf32", "bf16"), "fp64": ("bf16",),
     "fp8": ("bf16",), "fp8_block": ("fp8", "bf16"), "mxfp8": ("fp8_block", "fp8", "bf16"),
@@ -70,6 +73,11 @@ TILE_PARAMETERS = (
     Parameter("quantize_s", 3e-6, 1e-8, 5e-5, "fixed time of the cast; no lever moves it"),
     Parameter("synchronous_share", 0.9, 0.3, 1.1, "tensor efficiency of parts whose tensor "
               "instructions are synchronous, over that of the others", prior_sd=0.3),
+    Parameter("tuned_share", 0.9, 0.0, 1.0, "weight of the fastest tile against the usual one",
+              log=False, prior_sd=0.3),
+    Parameter("software_scaling_share", 0.8, 0.3, 1.0, "tensor efficiency where the SMs rescale "
+              "block-scaled sums, over that of scaling instructions", prior_sd=0.3),
+    Parameter("quantize_row_clocks", 100.0, 0.1, 5e3, "SM clocks per row cast", prior_sd=1.5),
 )  # fmt: skip
 
 
@@ -110,6 +118,8 @@ class GemmModel(OpModel):
             "in_bytes": mapped(precision, BYTES_PER_ELEMENT),
             "precision": mapped(precision, PRECISION_INDEX),
             "quantized": np.isin(precision, QUANTIZED).astype(np.float64),
+            "block_scaled": np.isin(precision, BLOCK_SCALED).astype(np.float64),
+            "row_scaled": np.isin(precision, ROW_SCALED).astype(np.float64),
         }
 
     def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
@@ -126,14 +136,16 @@ class GemmModel(OpModel):
 
     def _evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
         rates = tile_rates(theta)
-        work = Multiply(f["m"], f["n"], f["k"], f["batch"], f["in_bytes"], f["precision"])
+        work = Multiply(f["m"], f["n"], f["k"], f["batch"], f["in_bytes"], f["precision"],
+                        f["block_scaled"])  # fmt: skip
         inputs = f["batch"] * f["in_bytes"] * f["k"] * (f["m"] + f["n"])
         unique = inputs + theta[13] * f["batch"] * OUT_BYTES * f["m"] * f["n"]
         memory_s = memory_terms(unique, float(theta[7]), float(theta[8]), rates, hw)
         best = tiled_terms(work, rates, memory_s, hw, detail)
         # Reads the bf16 activation, writes it narrow.
-        cast_bytes = f["quantized"] * f["batch"] * f["m"] * f["k"] * (OUT_BYTES + f["in_bytes"])
-        quantize_s = cast_s(theta, cast_bytes, hw)
+        rows = f["batch"] * f["m"]
+        cast_bytes = f["quantized"] * rows * f["k"] * (OUT_BYTES + f["in_bytes"])
+        quantize_s = cast_s(theta, f["row_scaled"] * rows, cast_bytes, hw)
         launch_s, host_s = fixed_s(theta, hw, f["quantized"])
         time_s = best["time"] + quantize_s + launch_s + host_s
         if not detail:
@@ -163,13 +175,16 @@ def tile_rates(theta: Array) -> TileRates:
         l2_bytes_per_clock_sm=float(theta[11]),
         overlap_p=float(theta[10]),
         synchronous_share=float(theta[17]),
+        tuned_share=float(theta[18]),
+        software_scaling_share=float(theta[19]),
     )
 
 
-def cast_s(theta: Array, cast_bytes: Array, hw: HardwareArrays) -> Array:
-    """Seconds of casting activations of ``cast_bytes``, by HBM and by SMs."""
+def cast_s(theta: Array, rows: Array, cast_bytes: Array, hw: HardwareArrays) -> Array:
+    """Seconds of casting ``rows`` of activations, ``cast_bytes`` in all, by HBM and by SMs."""
     by_hbm = theta[14] * cast_bytes / hw.hbm_bandwidth_bytes_per_s
-    by_sm = theta[15] * cast_bytes / (hw.sm_count * hw.boost_clock_hz)
+    clocks = theta[15] * cast_bytes + theta[20] * rows
+    by_sm = clocks / (hw.sm_count * hw.boost_clock_hz)
     result: Array = by_hbm + by_sm
     return result
 

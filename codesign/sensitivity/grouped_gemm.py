@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 
 from codesign.hardware.model import BYTES_PER_ELEMENT
 from codesign.sensitivity.gemm import (
+    BLOCK_SCALED,
     FALLBACKS,
     OUT_BYTES,
     QUANTIZED,
+    ROW_SCALED,
     TILE_PARAMETERS,
     cast_s,
     fixed_s,
@@ -102,6 +104,8 @@ class GroupedGemmModel(OpModel):
             "in_bytes": mapped(precision, BYTES_PER_ELEMENT),
             "precision": mapped(precision, PRECISION_INDEX),
             "quantized": np.isin(precision, QUANTIZED).astype(np.float64),
+            "block_scaled": np.isin(precision, BLOCK_SCALED).astype(np.float64),
+            "row_scaled": np.isin(precision, ROW_SCALED).astype(np.float64),
         }
 
     def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
@@ -130,7 +134,8 @@ class GroupedGemmModel(OpModel):
             weights = hit * f["in_bytes"] * k * n
             moved = weights + rows * (f["in_bytes"] * k + theta[13] * OUT_BYTES * n)
             memory_s = memory_terms(moved, float(theta[7]), float(theta[8]), rates, hw)
-            work = Multiply(per_expert, n, k, hit, f["in_bytes"], f["precision"])
+            work = Multiply(per_expert, n, k, hit, f["in_bytes"], f["precision"],
+                            f["block_scaled"])  # fmt: skip
             best = tiled_terms(work, rates, memory_s, hw, detail, SPLITS)
             best |= {"hbm": memory_s[0], "l2_stream": memory_s[1]}
             parts.append({name: runs * value for name, value in best.items()})
@@ -140,7 +145,9 @@ class GroupedGemmModel(OpModel):
         clocks = row_clocks * row_bytes + token_clocks * token_bytes
         shuffle_s = (row_bytes + token_bytes) / hw.hbm_bandwidth_bytes_per_s
         shuffle_s = shuffle_s + clocks / (hw.sm_count * hw.boost_clock_hz)
-        quantize_s = cast_s(theta, f["quantized"] * rows * (f["k"] + fused * f["n"]) * 3.0, hw)
+        cast_rows = f["row_scaled"] * rows * (1.0 + fused)
+        cast_bytes = f["quantized"] * rows * (f["k"] + fused * f["n"]) * 3.0
+        quantize_s = cast_s(theta, cast_rows, cast_bytes, hw)
         launch_s, host_s = fixed_s(theta, hw, f["quantized"])
         launch_s = launch_s + (kernels * hw.launch_latency_s) * fused
         host_s = host_s + kernel_s * fused

@@ -31,6 +31,9 @@ _FAMILIES = {"blackwell-ultra": "blackwell", "grace-hopper": "hopper"}
 # Tensor instructions that read operands from shared memory on their own (wgmma, tcgen05).
 # Ada and the professional Blackwell parts have those of Ampere (mma.sync).
 _ASYNCHRONOUS_MMA = frozenset({"hopper", "grace-hopper", "blackwell", "blackwell-ultra", "rubin"})
+# Tensor instructions that apply a scale to each block of inputs (tcgen05 and mma.sync
+# block_scale, MFMA scale); elsewhere the SMs rescale partial sums in software.
+_BLOCK_SCALED_MMA = frozenset({"blackwell", "blackwell-ultra", "blackwell-pro", "rubin", "cdna4"})
 
 
 def family(architecture: str) -> str:
@@ -63,6 +66,8 @@ class HardwareArrays:
     """1.0 where the switches reduce (NVLS), else 0.0."""
     asynchronous_mma: Array
     """1.0 where the tensor cores run asynchronously of the warps (Hopper and later)."""
+    block_scaled_mma: Array
+    """1.0 where the tensor cores scale blocks of inputs themselves (Blackwell and later)."""
     power_ratio: Array
     """Product of the ``power`` levers applied; 1.0 for a shipped system."""
     peaks_flops_per_s: Array
@@ -112,6 +117,7 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
         launch_latency_s=column([s.launch_latency_s for s in systems]),
         in_switch_reduction=column([float(s.in_switch_reduction) for s in systems]),
         asynchronous_mma=column([float(s.gpu.architecture in _ASYNCHRONOUS_MMA) for s in systems]),
+        block_scaled_mma=column([float(s.gpu.architecture in _BLOCK_SCALED_MMA) for s in systems]),
         power_ratio=column([_power_ratio(s) for s in systems]),
         peaks_flops_per_s=peaks,
         native=native,

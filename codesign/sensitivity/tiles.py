@@ -4,7 +4,9 @@ One multiply is cut into output tiles; an SM works on one at a time, so a count 
 tiles that does not fill the last wave wastes SMs. The kernel library picks the tile
 that is fastest for the shape: here the best of `TILES` x `SPLITS`, evaluated on each
 hardware on its own, so that an SM lever re-quantizes instead of scaling. The minimum
-of functions that fall in every capability falls itself.
+of functions that fall in every capability falls itself. Libraries that do not tune look
+at the rows alone; `tuned_share` weighs that tile in (TensorRT-LLM fits 1.0, the CUTLASS
+dispatch of vLLM and SGLang 0.3 to 0.5 in fp8).
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from codesign.sensitivity.op_model import POWER_CLOCK_EXPONENT, Terms
 REFERENCE_CLOCK_HZ = 1.8e9
 """Clock at which fixed on-chip times are stated."""
 TILES = ((64, 32), (64, 64), (128, 32), (128, 64), (64, 128), (128, 128), (128, 256), (256, 128))
+FEW_ROWS, FEW_ROWS_TILE, USUAL_TILE = 64, (64, 64), (128, 128)
+"""The tile of a library that looks at the rows alone: CUTLASS's dispatch in vLLM and SGLang."""
 SPLITS = (1, 2, 4, 8, 16)
 _SMALLEST_K = 128.0
 """Split-K slices shorter than this are not made."""
@@ -38,6 +42,8 @@ class Multiply:
     """Bytes of an input element."""
     precision: Array
     """Index into PRECISIONS."""
+    block_scaled: Array
+    """1.0 where inputs carry a scale for each block of k."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +58,12 @@ class TileRates:
     k_clocks: float
     l2_bytes_per_clock_sm: float
     overlap_p: float
+    tuned_share: float
+    """Weight of the fastest tile against the one that the rows alone would choose."""
     synchronous_share: float
     """Tensor efficiency of parts without asynchronous tensor instructions, over the others'."""
+    software_scaling_share: float
+    """Tensor efficiency where SMs rescale block-scaled sums, over that of the instructions."""
 
 
 def memory_terms(bytes_unique: Array, heff: float, l2_share: float, rates: TileRates,
@@ -82,6 +92,8 @@ def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
     clock = hw.boost_clock_hz
     slower = REFERENCE_CLOCK_HZ / clock
     reached = np.where(hw.asynchronous_mma > 0.0, 1.0, rates.synchronous_share)
+    in_software = (work.block_scaled > 0.0) & (hw.block_scaled_mma <= 0.0)
+    reached = reached * np.where(in_software, rates.software_scaling_share, 1.0)
     efficiency = rates.tensor_efficiency * reached
     per_flop_s = hw.sm_count / (hw.peak_flops_per_s(work.precision) * efficiency)
     per_flop_s = per_flop_s * hw.power_ratio**-POWER_CLOCK_EXPONENT
@@ -92,7 +104,9 @@ def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
         8.0 * work.groups * work.m * work.n
         / (rates.l2_bytes_per_clock_sm * hw.sm_count * clock)
     )  # fmt: skip
+    few = work.m <= FEW_ROWS
     best: Terms = {}
+    usual: Terms = {}
     for tile_m, tile_n in TILES:
         tiles = np.ceil(work.m / tile_m) * np.ceil(work.n / tile_n) * work.groups
         operand = (np.minimum(work.m, tile_m) + np.minimum(work.n, tile_n)) * work.in_bytes
@@ -114,7 +128,17 @@ def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
             if detail:
                 candidate |= {"tensor": steps * on_k_s, "feed": steps * feed_k_s, "wave": wave_s}
             best = _faster(best, candidate)
-    return best
+            if split == 1 and (tile_m, tile_n) == FEW_ROWS_TILE:
+                usual = candidate
+            elif split == 1 and (tile_m, tile_n) == USUAL_TILE:
+                usual = {name: np.where(few, usual[name], value)
+                         for name, value in candidate.items()}  # fmt: skip
+    share = rates.tuned_share
+    if not detail:
+        return {"time": best["time"] ** share * usual["time"] ** (1.0 - share)}
+    return {name: share * value + (1.0 - share) * usual[name] for name, value in best.items()} | {
+        "time": best["time"] ** share * usual["time"] ** (1.0 - share)
+    }
 
 
 def _faster(best: Terms, candidate: Terms) -> Terms:
