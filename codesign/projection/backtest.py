@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from codesign.workload.recipe import Recipe
 
 DEFAULT_PAIRS = (
+    ("hgx-a100", "hgx-h100"),
     ("hgx-h100", "hgx-h200"),
     ("hgx-h100", "hgx-b200"),
     ("hgx-h100", "gb200-nvl72"),

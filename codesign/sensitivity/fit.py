@@ -5,11 +5,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 
 from codesign._common.errors import InsufficientDataError, UsageError, one_of
 from codesign.hardware import system_of_gpu
-from codesign.sensitivity.between import between_gpus
+from codesign.sensitivity.between import PRIOR_GPUS, between_gpus
 from codesign.sensitivity.effects import WithEffects, add_effects
 from codesign.sensitivity.estimate import Block, Estimate, estimate, natural
 from codesign.sensitivity.hardware_arrays import Array
@@ -67,6 +68,7 @@ def fit(
             key = (model.name, variant)
             evidence[key] = (model, blocks, found)
             units.append(_unit(model, variant, blocks, found, extra, gathered.rows_seen[key]))
+    units = pooled_spreads(units)
     if not units:
         raise InsufficientDataError(
             f"no op class has enough rows for {framework} on {', '.join(chosen)}"
@@ -138,6 +140,36 @@ def _unit(
         rows_seen=rows_seen, condition_number=found.condition_number, rank=found.rank,
         score=_score(residuals, blocks), at_bound=at_bound,
     )  # fmt: skip
+
+
+SEVERAL_FAMILIES = 1.5
+"""Families of equal weight from which one left out is still predicted from another."""
+
+
+def pooled_spreads(units: Sequence[Unit]) -> list[Unit]:
+    """``units``, whose own spread comes from the others where one family outweighs the rest.
+
+    Left out, that family would be predicted from a GDDR part, or from nothing. Ops of the
+    same model measured on several families say more about a new one; else all ops do.
+    """
+
+    def known(unit: Unit) -> bool:
+        return unit.between.family_degrees - PRIOR_GPUS >= SEVERAL_FAMILIES
+
+    def median(some: list[Unit]) -> float:
+        return float(np.median([u.between.residual_sd for u in some]))
+
+    several = [u for u in units if known(u) and not u.between.effects]
+    out = []
+    for unit in units:
+        near = [u for u in several if u.model == unit.model] or several
+        b = unit.between
+        if near and not known(unit) and not b.effects:
+            own = median(near)
+            cross = min(b.transfer_sd_cross, own)
+            b = msgspec.structs.replace(b, residual_sd=own, transfer_sd_cross=cross)
+        out.append(msgspec.structs.replace(unit, between=b))
+    return out
 
 
 def _score(residuals: Sequence[Array], blocks: Sequence[Block]) -> Score:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ class Part:
         moved = z + self.moves @ effects if effects.size else z
         return natural(self.model.parameters(self.unit.variant), moved)
 
-    @property
+    @cached_property
     def moves(self) -> Array:
         """(p, effects) shift of each parameter per unit of a family's effect."""
         return loadings(self.model, self.unit.variant, self.model.parameters(self.unit.variant))

@@ -52,6 +52,30 @@ def test_ops_of_a_class_err_together() -> None:
     assert widths[0] == pytest.approx(widths[1], rel=1e-3)
 
 
+class OwnModel(FakeModel):
+    """All of an op's spread is its own."""
+
+    def predict(self, *args: Any, **more: Any) -> Any:
+        found = super().predict(*args, **more)
+        sd = np.log(found["time_hi_s"] / found["time_lo_s"]) / (2 * 1.645)
+        return found.assign(own_sd=sd, shared_sd=0.0)
+
+
+def test_what_is_an_ops_own_averages_out_over_shapes_by_half() -> None:
+    """20 equal ops: half of the variance is common, half falls to a twentieth."""
+
+    def width(chars: list[dict[str, Any]]) -> float:
+        proj = project(characterization(chars), OwnModel(), [OTHER], draws=2000, base=BASE)
+        return float(np.log(proj.gain_draws[1:, 0]).std())
+
+    one = width([gemm(2.0, 1e12, 2e12)])
+    shapes = [gemm(0.1, 1e12, 1e11, name=f"w{i}", m=100 + i) for i in range(20)]
+    repeats = [gemm(0.1, 1e12, 1e11, name=f"w{i}", m=100) for i in range(20)]
+    assert one == pytest.approx(0.0579, rel=0.06)
+    assert width(repeats) == pytest.approx(one, rel=0.06)
+    assert width(shapes) == pytest.approx(one * np.sqrt(0.5 + 0.5 / 20), rel=0.08)
+
+
 def test_scoring_refuses_a_target_that_the_model_has_seen() -> None:
     seen = system(name="toy-twin", gpu=replace(BASE.gpu, name="toy"))
     source = system(gpu=replace(BASE.gpu, name="unseen"))

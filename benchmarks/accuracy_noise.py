@@ -1,0 +1,56 @@
+"""Noise floors of the measured collectives: one GPU, measured again with another version."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+TEXT = """The same collective on the same GPU, measured with two versions of its library (NCCL),
+or in two frameworks (custom all_reduce, which differ in what they time); medians over pairs,
+per cent. No model can be expected to come closer than these.
+
+The floor of small messages is that of the silicon, not of the library: whatever the version,
+two-GPU all_gather of 512 bytes takes 8.9 us on A100, 5.3 on H100 and H200, 7.3 to 8.8 on B200,
+8.8 to 9.4 on GB200. Nothing in a data sheet says so. A model that has seen A100 and H100 alone
+expects a new part between the two, and says by its interval that it may be on either side."""
+_COLUMNS = ("nccl_dtype", "op_name", "num_gpus", "message_size", "allreduce_dtype")
+_GPUS = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300")
+
+
+def lines() -> list[str]:
+    """One row a GPU: versions of NCCL, and frameworks of the custom all_reduce."""
+    table = ["| GPU | NCCL: pairs | median | p90 | custom all_reduce: pairs | median | p90 |",
+             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    for gpu in _GPUS:
+        cells = [gpu.replace("_", "-")]
+        for stem in ("nccl", "custom_allreduce"):
+            apart = [_apart(*pair) for pair in itertools.combinations(_read(gpu, stem), 2)]
+            known = np.array([a for a in apart if a is not None])
+            cells.append(str(len(known)))
+            cells += [f"{100 * v:.1f}" for v in np.median(known, axis=0)] if len(known) else "--"
+        table.append("| " + " | ".join(cells) + " |")
+    return table
+
+
+def _read(gpu: str, stem: str) -> list[pd.Series]:
+    import aiconfigurator_core
+
+    root = Path(aiconfigurator_core.__file__).parent / "systems" / "data"
+    found = []
+    for path in sorted(root.glob(f"{gpu}/comm/*/*/{stem}_perf.parquet")):
+        rows = pd.read_parquet(path)
+        keys = [c for c in _COLUMNS if c in rows]
+        found.append(rows[rows["latency"] > 0].groupby(keys)["latency"].min())
+    return found
+
+
+def _apart(one: pd.Series, other: pd.Series) -> tuple[float, float] | None:
+    """(median, 90 % point) of how far two measurements are apart; None for copies."""
+    both = pd.concat([one, other], axis=1, join="inner").dropna().to_numpy()
+    if len(both) < 20 or (both[:, 0] == both[:, 1]).mean() > 0.9:
+        return None
+    apart = np.exp(np.abs(np.log(both[:, 1] / both[:, 0]))) - 1.0
+    return float(np.median(apart)), float(np.quantile(apart, 0.9))

@@ -1,0 +1,97 @@
+"""Spreads between and inside GPUs: by hand, and never narrower than what is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codesign.hardware import load_system
+from codesign.sensitivity.between import ASSUMED_CARRY, ASSUMED_TRANSFER_SD, Between, between_gpus
+from codesign.sensitivity.estimate import Block, Estimate
+from codesign.sensitivity.fit import pooled_spreads
+from codesign.sensitivity.hardware_arrays import hardware_arrays
+from codesign.sensitivity.modelfile import Score, Unit
+
+ROWS = 400
+
+
+def made(residuals: dict[tuple[str, str], np.ndarray], weights: dict[str, float]) -> Between:
+    """Components of (gpu, family) residuals; the same ops on every GPU."""
+    hw = hardware_arrays([load_system("hgx-h100")])
+    key = np.arange(ROWS, dtype=np.uint64)
+    blocks = [
+        Block(gpu=gpu, architecture=family, hw=hw, features={}, time_s=np.exp(r), key=key,
+              weight=weights.get(gpu, 1.0))
+        for (gpu, family), r in residuals.items()
+    ]  # fmt: skip
+    stacked = np.concatenate(list(residuals.values()))
+    none = np.zeros((stacked.size, 1))
+    found = Estimate(
+        z=np.zeros(1), covariance=np.eye(1), jacobian=none, residual=stacked, left_out=stacked,
+        weight=np.ones(stacked.size), cluster=np.repeat(np.arange(len(blocks)), ROWS),
+        condition_number=1.0, rank=1,
+    )  # fmt: skip
+    return between_gpus(blocks, found)
+
+
+def noise(seed: int, sd: float) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0.0, sd, ROWS)
+
+
+def test_the_own_spread_is_that_of_the_5_and_95_per_cent_points() -> None:
+    found = made({("a", "x"): noise(1, 0.1), ("b", "y"): noise(2, 0.1)}, {})
+    assert found.residual_sd == pytest.approx(0.1, rel=0.1)
+
+
+def test_residuals_that_repeat_inside_a_family_carry_over() -> None:
+    common = noise(1, 0.2)
+    found = made({("a", "x"): common, ("b", "x"): common + noise(2, 0.02)}, {})
+    assert found.carry_same == pytest.approx(1.0, abs=0.03)
+    # 0.02 found on one pair, 0.08 assumed on one: sqrt((0.0004 + 0.0064) / 2).
+    assert found.transfer_sd_same == pytest.approx(0.058, abs=0.004)
+    assert found.carry_evidence == "estimated/assumed"
+    assert found.carry_cross == ASSUMED_CARRY["cross"]
+
+
+def test_unrelated_residuals_do_not_carry_and_a_source_never_widens() -> None:
+    found = made({("a", "x"): noise(1, 0.1), ("b", "y"): noise(2, 0.1)}, {})
+    assert found.carry_cross < 0.1
+    assert found.transfer_sd_cross <= found.residual_sd + 1e-12
+    assert found.transfer_sd_same == ASSUMED_TRANSFER_SD["same"]
+
+
+def test_pairs_with_a_light_part_hardly_count() -> None:
+    common = noise(1, 0.2)
+    residuals = {("a", "x"): common, ("b", "y"): common.copy(), ("gddr", "z"): noise(3, 0.9)}
+    heavy = made(residuals, {"gddr": 0.001})
+    assert heavy.carry_cross == pytest.approx(1.0, abs=0.02)
+    assert made(residuals, {}).carry_cross < 0.8
+
+
+def unit(variant: str, degrees: float, own: float, model: str = "gemm") -> Unit:
+    between = Between(
+        family_sd=0.1, family_degrees=degrees, gpu_sd=0.04, residual_sd=own, method="moments",
+        carry_same=0.9, carry_cross=0.2, transfer_sd_same=0.08, transfer_sd_cross=min(own, 0.3),
+        carry_evidence="assumed/assumed", gain_sd=0.1,
+    )  # fmt: skip
+    return Unit(
+        model=model, variant=variant, form="", parameters=(), values=(), z=(), covariance=(),
+        draws=((),), between=between, gpus=(), rows_seen=0, condition_number=1.0, rank=0,
+        score=Score(n=0, median_ape=0, mape=0, bias=0, by_gpu={}, bias_by_gpu={}), at_bound=(),
+    )  # fmt: skip
+
+
+def test_a_lone_family_takes_its_own_spread_from_its_siblings_else_from_all() -> None:
+    """Degrees of freedom are families and the prior's three."""
+    units = [unit("bf16", 5.1, 0.2), unit("fp8", 4.2, 0.6), unit("x", 5.2, 0.1, "attention"),
+             unit("cast", 4.0, 0.9, "memory")]  # fmt: skip
+    pooled = {u.variant: u.between for u in pooled_spreads(units)}
+    assert pooled["bf16"].residual_sd == 0.2
+    assert pooled["fp8"].residual_sd == 0.2
+    assert pooled["fp8"].transfer_sd_cross == 0.2
+    assert pooled["cast"].residual_sd == pytest.approx(0.15)
+
+
+def test_nothing_to_pool_from_leaves_all_as_it_is() -> None:
+    alone = [unit("fp8", 4.2, 0.6)]
+    assert pooled_spreads(alone) == alone
