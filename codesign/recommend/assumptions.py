@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from codesign.hardware.cost_ranges import range_of
+from codesign.hardware.costs import title_of
 from codesign.recommend.schema import Assumption
 
 if TYPE_CHECKING:
@@ -66,10 +68,17 @@ def _system(base: System) -> list[Assumption]:
 
 
 def _costs(costs: Costs | None) -> list[Assumption]:
-    values = {} if costs is None else costs.values
-    return [
-        Assumption(f"cost: {name}", f"{entry.value:g} {entry.unit}", entry.source, entry.evidence,
-                   "hwspecs/costs.yaml, or --costs")
-        for name, entry in sorted(values.items())
-        if entry.evidence != "measured"
-    ]  # fmt: skip
+    found = []
+    for name, entry in sorted(({} if costs is None else costs.values).items()):
+        if entry.evidence == "measured":
+            continue
+        low, high, why = range_of(entry)
+        value = f"{entry.value:g} {entry.unit}".strip()
+        value += {"lower": ", a lower bound", "upper": ", an upper bound"}.get(entry.bound, "")
+        if low != high:
+            value += f"; drawn from {low:.3g} to {high:.3g} ({why})"
+        found.append(Assumption(
+            f"cost: {title_of(name)}", value, entry.source, entry.evidence,
+            f"{name} in hwspecs/costs.yaml, or --costs",
+        ))  # fmt: skip
+    return found

@@ -6,18 +6,23 @@ import os
 import platform
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from codesign._common.errors import UsageError
 from codesign._common.files import sha256
-from codesign.hardware.costs import cost_of, load_costs
+from codesign.hardware.cost_ranges import draw_inputs
+from codesign.hardware.costs import cost_draws, cost_of, die_note, load_costs
 from codesign.recommend.assumptions import assumptions
+from codesign.recommend.caveats import Doubt, doubts, general_warnings, worthwhile
 from codesign.recommend.levers import LeverPlan, lever_result, plan_levers
 from codesign.recommend.pairs import pair_results, pair_systems
 from codesign.recommend.portfolio import COST_UNITS, Portfolio, baseline_of
-from codesign.recommend.rank import ordered, p_best, pick, ranking_rule, recommendation
+from codesign.recommend.rank import Pick, ordered, p_best, pick, ranking_rule, recommendation
 from codesign.recommend.schema import (
     Backtest,
     Cost,
@@ -30,12 +35,15 @@ from codesign.recommend.schema import (
 )
 from codesign.recommend.study import Evaluation, Study
 from codesign.recommend.workloads import workload_result
+from codesign.recommend.worth import verdict_rule, worth
 from codesign.recommend.would_change import sentences
 
 if TYPE_CHECKING:
     from codesign.hardware.costs import Costs
     from codesign.hardware.model import System
     from codesign.workload.characterization import Characterization
+
+Array = NDArray[np.float64]
 
 _SOFTWARE = ("numpy", "pandas", "scipy", "statsmodels", "aiconfigurator-core")
 
@@ -48,8 +56,7 @@ class Inputs:
     files: tuple[Path, ...] = ()
 
 
-MODEL_GAP = 0.10
-"""Gap between the step as measured and as modelled above which the report warns."""
+_COST_KINDS = ("area", "power", "money")
 
 
 def recommend(
@@ -88,15 +95,18 @@ def recommend(
     picks = ordered([pick(portfolio, r, f) for r, f in zip(results, firsts, strict=True)])
     pairs = pair_results(study, evaluation, pair_systems(study, picks), price)
     workloads = _workloads(study, evaluation)
+    known = doubts(study, evaluation, picks)
     return Recommendations(
         title=portfolio.title, audience=portfolio.audience, generated_at=timestamp(),
         baseline=start.name, baseline_title=start.title or start.name,
         ranking_cost=COST_UNITS[portfolio.ranking],
-        recommendations=_recommendations(study, evaluation, picks),
+        recommendations=_recommendations(study, evaluation, picks, known, prices),
         levers=_as_ranked(results, [p.result.lever for p in picks]),
         pairs=pairs, workloads=workloads, backtest=backtest or Backtest(),
-        assumptions=assumptions(study, prices), warnings=_warnings(study, workloads, backtest),
+        assumptions=assumptions(study, prices),
+        warnings=_warnings(study, evaluation, picks, known, workloads, backtest),
         provenance=_provenance(study, inputs or Inputs()), ranking_rule=ranking_rule(portfolio),
+        verdict_rule=verdict_rule(portfolio),
     )  # fmt: skip
 
 
@@ -109,16 +119,38 @@ def _starts(plans: list[LeverPlan]) -> list[int]:
 
 
 def _recommendations(
-    study: Study, evaluation: Evaluation, picks: list[Any]
+    study: Study, evaluation: Evaluation, picks: list[Pick], known: list[Doubt], prices: Costs
 ) -> tuple[Recommendation, ...]:
-    probability = p_best(study, evaluation, picks)
+    drawn = _drawn_costs(study, evaluation, picks, prices)
+    probability = p_best(study, evaluation, picks, drawn)
     return tuple(
         recommendation(
             study, evaluation, chosen, rank=place + 1, p=probability.get(chosen.result.lever),
-            would_change=sentences(study, evaluation, picks, place),
+            would_change=sentences(study, evaluation, picks, place, drawn),
+            verdict=worth(study.portfolio, picks, place),
+            caveats=tuple(
+                f"{doubt.text}: {how}" for doubt in known for lever, _, how in doubt.levers
+                if lever == chosen.result.lever
+            ),
         )
         for place, chosen in enumerate(picks)
     )  # fmt: skip
+
+
+def _drawn_costs(
+    study: Study, evaluation: Evaluation, picks: list[Pick], prices: Costs
+) -> dict[str, Array]:
+    """Lever -> (draws,) ranking cost of its step, on cost values that all levers share."""
+    inputs = draw_inputs(prices.values, study.portfolio.draws, study.portfolio.seed)
+    kind = _COST_KINDS.index(study.portfolio.ranking)
+    found = {}
+    for chosen in picks:
+        if chosen.cost_value(study.portfolio) is None:
+            continue
+        drawn = cost_draws(study.base, evaluation.systems[chosen.index], kind, inputs)
+        if drawn is not None:
+            found[chosen.result.lever] = drawn
+    return found
 
 
 def _as_ranked(results: list[LeverResult], order: list[str]) -> tuple[LeverResult, ...]:
@@ -135,11 +167,10 @@ def _workloads(study: Study, evaluation: Evaluation) -> tuple[WorkloadResult, ..
 def cost_record(before: System, after: System, costs: Costs) -> Cost | None:
     """Cost of a step as the file holds it; None where no kind of cost is known."""
     cost = cost_of(before, after, costs)
-    items = [
-        CostItem(value=i.value, unit=i.unit, source=i.source, evidence=i.evidence)
-        for i in (cost.area, cost.power, cost.money)
-    ]
-    return None if all(i.value is None for i in items) else Cost(*items)
+    area, power, money = (CostItem(**asdict(i)) for i in (cost.area, cost.power, cost.money))
+    if all(i.value is None for i in (area, power, money)):
+        return None
+    return Cost(area, power, money, die_note(before, cost.area, costs))
 
 
 def timestamp() -> str:
@@ -164,19 +195,16 @@ def _check(portfolio: Portfolio, chars: Mapping[str, Characterization], base: Sy
 
 
 def _warnings(
-    study: Study, workloads: tuple[WorkloadResult, ...], backtest: Backtest | None
-) -> tuple[str, ...]:
+    study: Study, evaluation: Evaluation, picks: list[Pick], known: list[Doubt],
+    workloads: tuple[WorkloadResult, ...], backtest: Backtest | None,
+) -> tuple[str, ...]:  # fmt: skip
     found = list(study.portfolio.notes)
     if backtest is None or not (backtest.ops or backtest.workloads):
         found.append("no backtest was given: how far projections hold on unseen GPUs is not shown")
-    for w in workloads:
-        gap = w.step_time_modelled.value / w.step_time_s - 1.0
-        if abs(gap) > MODEL_GAP:
-            found.append(
-                f"{w.name}: the fitted model puts the step of {w.step_time_s:.4g} s at "
-                f"{w.step_time_modelled.value:.4g} s ({gap:+.0%}); its gains lean on the model's "
-                "ratios alone"
-            )
+    matters = worthwhile(study, picks)
+    found += [text for doubt in known if (text := doubt.warning(matters))]
+    modelled = {w.name: w.step_time_modelled.value / w.step_time_s for w in workloads}
+    found += general_warnings(study, evaluation, picks, modelled)
     return tuple(found)
 
 

@@ -48,12 +48,13 @@ def share_by(study: Study, shares: dict[str, Array], column: str) -> dict[str, f
 def top_carriers(
     study: Study, evaluation: Evaluation, shares: dict[str, Array], limit: int = 6
 ) -> tuple[OpShare, ...]:
-    """Ops with the largest part of the time saved, over all workloads."""
+    """Ops with the largest part of the time saved, over all workloads; none that saves none."""
     found: list[OpShare] = []
     for name, values in shares.items():
         projection = evaluation.projections[name]
         time_share = projection.base_exposed_s / projection.base_step_time_s
-        found += op_shares(name, study.chars[name].ops, time_share, values, limit)
+        ops = op_shares(name, study.chars[name].ops, time_share, values)
+        found += [op for op in ops if op.saved_share > 0]
     return tuple(sorted(found, key=_order)[:limit])
 
 
@@ -66,23 +67,25 @@ def heaviest(shares: dict[str, Array]) -> tuple[str, int] | None:
 
 
 def op_shares(
-    workload: str, ops: pd.DataFrame, time_share: Array, saved_share: Array, limit: int
+    workload: str, ops: pd.DataFrame, time_share: Array, saved_share: Array
 ) -> list[OpShare]:
-    """The ops of one workload with the largest ``saved_share``, then ``time_share``."""
-    key = np.lexsort((-time_share, -saved_share))
-    chosen = [int(i) for i in key if saved_share[i] > 0 or time_share[i] > 0][:limit]
-    rows = ops.iloc[chosen].to_dict(orient="records")
-    return [
-        OpShare(
-            workload=workload, op_class=str(row["op_class"]), name=str(row["name"]),
-            shape=shape_of({str(k): v for k, v in row.items()}),
-            precision=row["precision"] if isinstance(row["precision"], str) else None,
-            evidence=str(row["evidence"]), time_share=float(time_share[i]),
-            saved_share=float(saved_share[i]),
-        )
-        for i, row in zip(chosen, rows, strict=True)
-        if saved_share[i] > 0 or not saved_share.any()
-    ]  # fmt: skip
+    """Ops of one workload, the largest ``saved_share`` and then ``time_share`` first.
+
+    Rows that differ in nothing that is shown, such as a forward pass and its like in the
+    backward pass, are one op.
+    """
+    rows = np.flatnonzero((saved_share > 0) | (time_share > 0))
+    merged: dict[tuple[str, str, str, str | None, str], list[float]] = {}
+    for i, row in zip(rows, ops.iloc[rows].to_dict(orient="records"), strict=True):
+        key = (
+            str(row["op_class"]), str(row["name"]), shape_of({str(k): v for k, v in row.items()}),
+            row["precision"] if isinstance(row["precision"], str) else None, str(row["evidence"]),
+        )  # fmt: skip
+        sums = merged.setdefault(key, [0.0, 0.0])
+        sums[0] += float(time_share[i])
+        sums[1] += float(saved_share[i])
+    found = [OpShare(workload, *key, *sums) for key, sums in merged.items()]
+    return sorted(found, key=lambda op: (-op.saved_share, -op.time_share, op.name, op.shape))
 
 
 def _order(op: OpShare) -> tuple[float, str, str, str]:

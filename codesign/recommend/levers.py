@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from codesign._common.errors import UsageError
@@ -16,7 +17,7 @@ from codesign.projection import interval
 from codesign.recommend.carriers import heaviest, saved_shares, share_by, top_carriers
 from codesign.recommend.refute import refuted_by
 from codesign.recommend.schema import Cost, Interval, LeverPoint, LeverResult
-from codesign.recommend.status import NOTHING_GAINED, Verdict, no_effect, verdict
+from codesign.recommend.status import NOT_STUDIED, NOTHING_GAINED, Judgement, judgement, no_effect
 from codesign.recommend.wording import percent
 
 if TYPE_CHECKING:
@@ -113,10 +114,12 @@ def lever_result(
     shares = saved_shares(study, evaluation, largest)
     before = study.base_binding
     saturates_at, note = saturation(lever, points, study.portfolio.saturation_threshold)
+    if lever in NOT_STUDIED:
+        return _not_studied(study, lever, points)
     return LeverResult(
         lever=lever, title=LEVERS[lever].title,
         baseline=format_value(LEVERS[lever], lever_value(base, lever)),
-        **_verdict(study, lever, points, share_by(study, shares, "op_class"), before)._asdict(),
+        **_judge(study, lever, points, share_by(study, shares, "op_class"), before)._asdict(),
         points=points,
         elasticity=_elasticity(plan, evaluation, first),
         saturates_at=saturates_at, saturation_note=note,
@@ -126,14 +129,14 @@ def lever_result(
     )  # fmt: skip
 
 
-def _verdict(
+def _judge(
     study: Study, lever: str, points: Sequence[LeverPoint], by_class: dict[str, float],
     binding: dict[str, float],
-) -> Verdict:  # fmt: skip
+) -> Judgement:  # fmt: skip
     if all(abs(p.gain.value - 1) <= NOTHING_GAINED and p.gain.hi <= 1 + NOTHING_GAINED
            for p in points):  # fmt: skip
         return no_effect(lever, binding)
-    return verdict(lever, by_class, study.model.identifiability())
+    return judgement(lever, by_class, study.model.identifiability())
 
 
 def _point(
@@ -179,12 +182,26 @@ def saturation(
         distance = abs(math.log(point.factor / at))
         per_ten = (point.gain.value / gain) ** (math.log(1.1) / distance) - 1
         if per_ten < threshold:
-            where = "from the start" if at == 1.0 else f"past x{at:.3g}"
-            return at, f"{where}, another 10 % gains {percent(max(per_ten, 0.0))}"
+            where = "already the first step gains" if at == 1.0 else f"past x{at:.3g} it gains"
+            return at, f"{where} only {percent(max(per_ten, 0.0))} per 10 %"
         at, gain = point.factor, point.gain.value
     if at == 1.0:
         return None, "no improving step was studied"
     return None, f"still gains {percent(per_ten)} per 10 % at x{at:.3g}, the largest step studied"
+
+
+def _not_studied(study: Study, lever: str, points: tuple[LeverPoint, ...]) -> LeverResult:
+    """Steps with their costs, and not a word on what they gain."""
+    return LeverResult(
+        lever=lever, title=LEVERS[lever].title,
+        baseline=format_value(LEVERS[lever], lever_value(study.base, lever)),
+        status="not_studied", reason=NOT_STUDIED[lever],
+        points=tuple(
+            msgspec.structs.replace(p, by_workload={}, gain_per_cost=None) for p in points
+        ),
+        elasticity=None, saturates_at=None, saturation_note="", binding_before={},
+        binding_after={}, carried_by=(), refuted_by=refuted_by(study, lever, None),
+    )  # fmt: skip
 
 
 def _empty(study: Study, lever: str, reason: str) -> LeverResult:

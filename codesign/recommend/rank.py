@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from codesign.recommend.carriers import saved_shares, share_by, top_carriers
 from codesign.recommend.levers import improves
 from codesign.recommend.portfolio import COST_UNITS, Portfolio
-from codesign.recommend.schema import Cost, LeverPoint, LeverResult, Recommendation
-from codesign.recommend.wording import listing, percent
+from codesign.recommend.schema import Cost, LeverPoint, LeverResult, Recommendation, Verdict
+from codesign.recommend.wording import inside, listing, percent
 
 if TYPE_CHECKING:
     from codesign.recommend.study import Evaluation, Study
@@ -65,17 +65,19 @@ def ranking_rule(portfolio: Portfolio) -> str:
         f"Order: first levers with a cost, by gain per {unit}; then those without, by gain; then "
         "those whose effect is an assumption that no measurement tested, by gain; then those whose "
         "interval reaches down to 1; then those that the data cannot identify or the budgets "
-        "exclude; last those without effect. P(best) is the share of joint draws in which a lever "
-        "is first by its criterion among those that measurements identify: gain per cost among "
-        "levers with a cost, gain among all. Costs are taken as they stand: their own uncertainty "
-        "is not drawn."
+        "exclude; last those without effect, not studied or impossible. P(best) is the share of "
+        "joint draws in which a lever is first by its criterion among those that measurements "
+        "identify: gain per cost among levers with a cost, gain among all. The list is ordered by "
+        "costs as printed; the draws take each cost value from the range that its sources leave "
+        "open, evenly in proportion, or from an assumed range where none gives one (see "
+        "Assumptions)."
     )
 
 
 def pick(portfolio: Portfolio, result: LeverResult, first: int) -> Pick:
     """The step at which a lever is recommended; its systems begin at index ``first``."""
     steps = [i for i, p in enumerate(result.points) if improves(result.lever, p.factor)]
-    if result.status in ("no_effect", "refused") or not steps:
+    if result.status in ("no_effect", "not_studied", "refused") or not steps:
         if not result.points:
             return Pick(result, None, -1, NOTHING, result.reason)
         return Pick(result, result.points[0], first, NOTHING, "no step gains anything")
@@ -140,8 +142,14 @@ def ordered(picks: Sequence[Pick]) -> list[Pick]:
     return sorted(picks, key=lambda p: (p.group, -p.criterion, p.result.lever))
 
 
-def p_best(study: Study, evaluation: Evaluation, picks: Sequence[Pick]) -> dict[str, float]:
+def p_best(
+    study: Study, evaluation: Evaluation, picks: Sequence[Pick],
+    cost_draws: Mapping[str, Array] | None = None,
+) -> dict[str, float]:  # fmt: skip
     """Share of joint draws in which each lever is the best by its criterion.
+
+    ``cost_draws``: lever -> (draws,) ranking cost of its step; a lever that is not in it
+    has its cost as it stands.
 
     Levers with a cost compete among themselves by gain per cost; those without
     compete with all by gain. Draws in which nothing gains have no winner. Levers that
@@ -154,8 +162,13 @@ def p_best(study: Study, evaluation: Evaluation, picks: Sequence[Pick]) -> dict[
     if not rivals or evaluation.gain_draws.shape[0] < 2:
         return {}
     gains = evaluation.gain_draws[1:][:, [p.index for p in rivals]] - 1
-    costs = np.array([p.cost_value(study.portfolio) or np.nan for p in rivals])
-    priced = ~np.isnan(costs)
+    drawn = cost_draws or {}
+    point = [p.cost_value(study.portfolio) or np.nan for p in rivals]
+    costs = np.stack([
+        np.broadcast_to(drawn.get(p.result.lever, cost), gains.shape[:1])
+        for p, cost in zip(rivals, point, strict=True)
+    ], axis=1)  # fmt: skip
+    priced = ~np.isnan(point)
     result: dict[str, float] = {}
     by_gain = _wins(gains)
     by_cost = _wins(np.where(priced, gains / np.where(priced, costs, 1.0), -np.inf))
@@ -173,7 +186,7 @@ def _wins(score: Array) -> Array:
 
 def recommendation(
     study: Study, evaluation: Evaluation, chosen: Pick, *, rank: int, p: float | None,
-    would_change: tuple[str, ...],
+    would_change: tuple[str, ...], verdict: Verdict, caveats: tuple[str, ...] = (),
 ) -> Recommendation:  # fmt: skip
     """One line of the ranked list."""
     result, point, portfolio = chosen.result, chosen.point, study.portfolio
@@ -188,13 +201,13 @@ def recommendation(
         reason=_reason(chosen), by_workload=point.by_workload,
         carried_by=top_carriers(study, evaluation, shares),
         evidence=share_by(study, shares, "evidence"),
-        would_change=would_change, refuted_by=result.refuted_by,
+        would_change=would_change, refuted_by=result.refuted_by, verdict=verdict, caveats=caveats,
     )  # fmt: skip
 
 
 def _headline(result: LeverResult) -> str:
     if result.lever == "launch_latency":
-        return f"lower {result.title[0].lower()}{result.title[1:]}"
+        return f"Lower {inside(result.title)}"
     return result.title
 
 
@@ -229,5 +242,5 @@ def _refused(result: LeverResult, rank: int) -> Recommendation:
         rank=rank, kind="hardware", lever=result.lever, headline=_headline(result), factor=1.0,
         label="not possible", gain=Interval(1.0, 1.0, 1.0), status="refused", cost=None,
         gain_per_cost=None, ranked_by="gain (refused)", p_best=None, reason=result.reason,
-        by_workload={}, carried_by=(), evidence={}, would_change=(), refuted_by="",
+        by_workload={}, carried_by=(), evidence={}, would_change=(), refuted_by="", verdict="none",
     )  # fmt: skip

@@ -61,8 +61,9 @@ EXPERIMENTS = {
 _WITHOUT_NUMBER = {
     "launch_latency": "Run {op} launched kernel by kernel and as a CUDA graph on the baseline: if "
     "the step does not get shorter, launches do not bind it and the claim is refuted.",
-    "hbm_capacity": "Run the workload on GB200 (186 GB) and GB300 (279 GB), each at its best batch "
-    "and sharding: a clear gain would refute the claim that capacity gains nothing.",
+    "hbm_capacity": "To study it: characterize each workload at the batch, sharding and "
+    "recomputation that the larger memory allows, and compare it with the best of today's at equal "
+    "hardware; or run it on GB200 (186 GB) and GB300 (279 GB), each at its best.",
 }
 
 

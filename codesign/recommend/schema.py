@@ -14,11 +14,16 @@ SCHEMA_VERSION = 1
 __all__ = [
     "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
     "Interval", "LeverPoint", "LeverResult", "OpShare", "PairResult", "Provenance",
-    "Recommendation", "Recommendations", "RooflinePoint", "Status", "WorkloadBacktestRow",
-    "WorkloadResult",
+    "Recommendation", "Recommendations", "RooflinePoint", "Status", "Verdict",
+    "WorkloadBacktestRow", "WorkloadResult",
 ]  # fmt: skip
 
-Status = Literal["identified", "assumed", "not_identifiable", "no_effect", "refused"]
+Status = Literal["identified", "assumed", "not_identifiable", "no_effect", "not_studied", "refused"]
+Verdict = Literal[
+    "first", "strong", "costly", "unpriced", "untested", "marginal", "uncertain", "over_budget",
+    "open", "none",
+]  # fmt: skip
+"""See ``verdict_rule`` of the file. ``open``: the study cannot say."""
 
 
 class CostItem(msgspec.Struct, frozen=True):
@@ -28,6 +33,11 @@ class CostItem(msgspec.Struct, frozen=True):
     unit: str
     source: str
     evidence: str
+    bound: Literal["central", "lower", "upper"] = "central"
+    """``lower`` or ``upper`` where the value is an end of what the cost can be."""
+    lo: float | None = None
+    """With ``hi`` the 90 % range over what the sources leave open."""
+    hi: float | None = None
 
 
 class Cost(msgspec.Struct, frozen=True):
@@ -39,6 +49,8 @@ class Cost(msgspec.Struct, frozen=True):
     """W at full rate."""
     money: CostItem
     """USD of components."""
+    note: str = ""
+    """What the step asks for beyond these: ``needs another die: ...``."""
 
 
 class LeverPoint(msgspec.Struct, frozen=True):
@@ -48,6 +60,7 @@ class LeverPoint(msgspec.Struct, frozen=True):
     label: str
     """As an architect says it: ``+50 %: 5.03 TB/s``."""
     gain: Interval
+    """1 of a lever that is ``not_studied``, of which it says nothing."""
     by_workload: dict[str, Interval]
     cost: Cost | None
     gain_per_cost: float | None
@@ -132,6 +145,9 @@ class Recommendation(msgspec.Struct, frozen=True):
     would_change: tuple[str, ...]
     """What would change its place in the ranking."""
     refuted_by: str
+    verdict: Verdict | None = None
+    caveats: tuple[str, ...] = ()
+    """Doubts about measurements that this gain rests on."""
 
 
 class BreakdownRow(msgspec.Struct, frozen=True):
@@ -229,6 +245,8 @@ class Recommendations(msgspec.Struct, frozen=True):
     provenance: Provenance
     ranking_rule: str = ""
     """How each lever's step was chosen and how the list was ordered, in words."""
+    verdict_rule: str = ""
+    """What each verdict means, in words."""
     schema_version: int = SCHEMA_VERSION
 
     def __repr__(self) -> str:

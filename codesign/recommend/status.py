@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from codesign.recommend.wording import listing, percent
+from codesign.recommend.wording import listing, name_of, percent, readable
 
 if TYPE_CHECKING:
     from codesign.recommend.schema import Status
@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 NOTHING_GAINED = 1e-6
 """Gains below 1 + this are no gain: below what any timer resolves."""
 
+NOT_STUDIED = {
+    "hbm_capacity": "capacity pays through what it lets fit: a larger batch, less sharding, no "
+    "recomputation. Every workload here is projected at its own batch and sharding, which nothing "
+    "re-optimises, so nothing is said of what capacity is worth",
+}
+"""Levers that act only through choices which a fixed configuration leaves as they are."""
 _WHY_NOTHING = {
-    "hbm_capacity": "capacity decides what fits (batch, sharding, recomputation), not how long an "
-    "op takes; no workload here is studied at another batch or sharding",
     "nvlink_domain": "no collective of these workloads moves inside the domain",
     "scaleout_bandwidth": "no exposed collective of these workloads leaves the NVLink domain",
     "nvlink_bandwidth": "no exposed collective of these workloads waits for NVLink",
@@ -31,20 +35,20 @@ _OF_MODEL: dict[str, Status] = {
 }  # fmt: skip
 
 
-class Verdict(NamedTuple):
+class Judgement(NamedTuple):
     """A lever's status, with the reason in words."""
 
     status: Status
     reason: str
 
 
-def no_effect(lever: str, binding: dict[str, float]) -> Verdict:
+def no_effect(lever: str, binding: dict[str, float]) -> Judgement:
     """For a lever that gains nothing at any step studied."""
     why = _WHY_NOTHING.get(lever, "no op of these workloads waits for it")
-    return Verdict("no_effect", f"{why}; time is bound by {listing(binding)}")
+    return Judgement("no_effect", f"{why}; time is bound by {listing(binding)}")
 
 
-def verdict(lever: str, by_class: dict[str, float], identifiability: dict[str, Any]) -> Verdict:
+def judgement(lever: str, by_class: dict[str, float], identifiability: dict[str, Any]) -> Judgement:
     """Status of a lever from those of the op classes that carry its gain.
 
     ``by_class``: share of the time saved by op class. ``identifiability``: lever ->
@@ -59,12 +63,13 @@ def verdict(lever: str, by_class: dict[str, float], identifiability: dict[str, A
         status = "assumed" if entry is None else _OF_MODEL.get(entry.status, "assumed")
         shares[status] = shares.get(status, 0.0) + share
         if share >= 0.1:
-            reasons.append(f"{op_class} ({percent(share)} of the time saved): {_why(entry)}")
+            why = readable(_why(entry))
+            reasons.append(f"{name_of(op_class)} ({percent(share)} of the time saved): {why}")
     if shares.get("not_identifiable", 0.0) >= 0.5:
         chosen: Status = "not_identifiable"
     else:
         chosen = max(("identified", "assumed"), key=lambda s: shares.get(s, 0.0))
-    return Verdict(chosen, "; ".join(reasons))
+    return Judgement(chosen, "; ".join(reasons))
 
 
 def _why(entry: Any) -> str:

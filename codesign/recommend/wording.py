@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codesign._common.units import format_si
+from codesign.hardware.lever_specs import shipped_levers
+
+NAMES = {
+    "gemm": "GEMM", "grouped_gemm": "grouped GEMM", "conv": "convolution", "hbm": "HBM",
+    "nvlink": "NVLink", "scaleout": "scale-out", "l2": "L2", "sm": "SM", "sfu": "special functions",
+    "wave": "wave quantization", "bubble": "pipeline bubble", "tensor": "tensor cores",
+}  # fmt: skip
+"""Op classes and binding resources as a reader calls them, where their keys differ."""
+
+
+def name_of(key: str) -> str:
+    """An op class or binding resource for a reader: ``grouped GEMM``."""
+    return NAMES.get(key, key)
+
+
+def readable(text: str) -> str:
+    """``text`` with titles for the keys of levers and op classes, and with real signs."""
+    text = text.replace("+-", "±")
+    for key, title in (
+        *((name, inside(lever.title)) for name, lever in shipped_levers().items() if "_" in name),
+        ("grouped_gemm", "grouped GEMM"), ("gemm", "GEMM"),
+    ):  # fmt: skip
+        text = re.sub(rf"(?<![\w.-]){key}(?![\w.-])", title, text)
+    return text
+
+
+def inside(title: str) -> str:
+    """A title inside a sentence: ``scale-out bandwidth``, but ``HBM bandwidth``."""
+    return title[0].lower() + title[1:] if title[1:2].islower() else title
+
+
+def joined(words: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)
 
 
 def percent(fraction: float) -> str:
@@ -16,9 +51,15 @@ def percent(fraction: float) -> str:
     return f"{value:.1f} %" if abs(value) >= 0.05 else "under 0.1 %"
 
 
+def amount(value: float) -> str:
+    """A cost to three significant digits, never in powers of ten: ``1,260``."""
+    return f"{float(f'{value:.3g}'):,.10g}"
+
+
 def listing(shares: Mapping[str, float], limit: int = 3) -> str:
-    """``gemm 62 %, attention 30 %``: the first entries."""
-    return ", ".join(f"{key} {percent(value)}" for key, value in list(shares.items())[:limit])
+    """``GEMM 62 %, attention 30 %``: the first entries."""
+    first = list(shares.items())[:limit]
+    return ", ".join(f"{name_of(key)} {percent(value)}" for key, value in first)
 
 
 def shape_of(row: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from codesign.projection import Projection, interval
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.carriers import op_shares
 from codesign.recommend.schema import BreakdownRow, Interval, RooflinePoint, WorkloadResult
-from codesign.recommend.wording import percent
+from codesign.recommend.wording import name_of, percent
 from codesign.workload.accounting import model_flops
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
         roofline=_roofline(char, exposed, step_s),
         peak_flops_per_s=dict(sorted(base.gpu.peak_dense_flops_per_s.items())),
         hbm_bandwidth_bytes_per_s=base.gpu.hbm_bandwidth_bytes_per_s,
-        top_ops=tuple(op_shares(entry.name, ops, exposed / step_s, np.zeros(len(ops)), _TOP_OPS)),
+        top_ops=tuple(op_shares(entry.name, ops, exposed / step_s, np.zeros(len(ops)))[:_TOP_OPS]),
         quality_warnings=_warnings(char, projection),
         assumptions=dict(sorted(header.assumptions.items())),
         recipe=_recipe(char),
@@ -66,7 +66,9 @@ def breakdown(char: Characterization, projection: Projection) -> tuple[Breakdown
         if op_class == "collective":
             label = f"exposed {c or 'collective'}".replace("_", "-")
         else:
-            label = f"{op_class} {p}" if p and op_class in _MULTIPLIES else str(op_class)
+            label = (
+                f"{name_of(op_class)} {p}" if p and op_class in _MULTIPLIES else name_of(op_class)
+            )
         seconds[(str(op_class), label)] = seconds.get((str(op_class), label), 0.0) + float(value)
     rows = [
         BreakdownRow(label, op_class, value, value / step_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +12,10 @@ from codesign.recommend.carriers import saved_shares, share_by
 from codesign.recommend.levers import gain_per_cost
 from codesign.recommend.portfolio import COST_UNITS
 from codesign.recommend.rank import BY_COST, BY_GAIN, Pick
-from codesign.recommend.wording import percent
+from codesign.recommend.wording import amount, inside, percent
 
 if TYPE_CHECKING:
+    from codesign.recommend.schema import CostItem
     from codesign.recommend.study import Evaluation, Study
 
 Array = NDArray[np.float64]
@@ -24,17 +25,22 @@ _GRID = 2001
 
 
 def sentences(
-    study: Study, evaluation: Evaluation, picks: Sequence[Pick], place: int
-) -> tuple[str, ...]:
-    """What would move the pick at ``place`` of the ranked list, or what it leans on."""
+    study: Study, evaluation: Evaluation, picks: Sequence[Pick], place: int,
+    cost_draws: Mapping[str, Array] | None = None,
+) -> tuple[str, ...]:  # fmt: skip
+    """What would move the pick at ``place`` of the ranked list, or what it leans on.
+
+    ``cost_draws``: lever -> (draws,) ranking cost of its step.
+    """
     chosen = picks[place]
     if chosen.point is None or chosen.group not in (BY_COST, BY_GAIN):
         return ()
     below = next((p for p in picks[place + 1 :] if p.group == chosen.group), None)
     found: list[str] = []
     if below is not None and below.point is not None:
-        found.append(_overlap(study, evaluation, chosen, below))
+        found.append(_overlap(study, evaluation, chosen, below, cost_draws or {}))
         found.append(_cost(study, chosen, below))
+        found += _bounds(study, chosen, [p for p in picks[place + 1 :] if p.group == BY_COST])
         found.append(_weight(study, evaluation, chosen, below))
     found.append(_evidence(study, evaluation, chosen))
     found.append(_common_step(picks, place))
@@ -42,12 +48,17 @@ def sentences(
     return tuple(sentence for sentence in found if sentence)
 
 
-def _overlap(study: Study, evaluation: Evaluation, chosen: Pick, below: Pick) -> str:
+def _overlap(
+    study: Study, evaluation: Evaluation, chosen: Pick, below: Pick, costs: Mapping[str, Array]
+) -> str:
     draws = evaluation.gain_draws[1:]
     if not len(draws):
         return ""
-    mine = (draws[:, chosen.index] - 1) / _divisor(study, chosen)
-    other = (draws[:, below.index] - 1) / _divisor(study, below)
+    mine, other = (
+        (draws[:, p.index] - 1)
+        / (costs.get(p.result.lever, _divisor(study, p)) if p.group == BY_COST else 1.0)
+        for p in (chosen, below)
+    )
     behind = float((other > mine).mean())
     name = below.result.title
     if behind == 0:
@@ -70,9 +81,41 @@ def _cost(study: Study, chosen: Pick, below: Pick) -> str:
     limit = (chosen.point.gain.value - 1) * 100 / other
     unit = COST_UNITS[study.portfolio.ranking]
     return (
-        f"It falls behind {below.result.title} if it costs more than {limit:,.0f} {unit} "
-        f"(now {mine:,.0f})."
+        f"It falls behind {below.result.title} if it costs more than {amount(limit)} {unit} "
+        f"(now {amount(mine)})."
     )
+
+
+def _bounds(study: Study, chosen: Pick, lower: Sequence[Pick]) -> list[str]:
+    """Levers below that may be ahead since a cost is a bound on the side that does not show it."""
+    kind, unit = study.portfolio.ranking, COST_UNITS[study.portfolio.ranking]
+    if chosen.group != BY_COST or chosen.point is None or chosen.point.cost is None:
+        return []
+    mine: CostItem = getattr(chosen.point.cost, kind)
+    found = []
+    for rival in lower:
+        assert rival.point is not None
+        if rival.point.cost is None:
+            continue
+        other: CostItem = getattr(rival.point.cost, kind)
+        if mine.value is None or other.value is None or other.lo is None or mine.hi is None:
+            continue
+        # What the rival may cost at most to be ahead, and the chosen at least.
+        limit = other.value * rival.criterion / chosen.criterion
+        least = mine.value * chosen.criterion / rival.criterion if rival.criterion > 0 else np.inf
+        if other.bound == "upper" and limit >= other.lo:
+            found.append(
+                f"The {kind} of {inside(rival.result.title)} is an upper bound, "
+                f"{amount(other.value)} {unit}: it is ahead of it below {amount(limit)}, and may "
+                f"be as low as {amount(other.lo)}."
+            )
+        elif mine.bound == "lower" and least <= mine.hi:
+            found.append(
+                f"Its {kind} is a lower bound, {amount(mine.value)} {unit}: "
+                f"{inside(rival.result.title)} is ahead of it above {amount(least)}, and it may be "
+                f"as high as {amount(mine.hi)}."
+            )
+    return found
 
 
 def _weight(study: Study, evaluation: Evaluation, chosen: Pick, below: Pick) -> str:

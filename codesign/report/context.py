@@ -10,7 +10,7 @@ from codesign.report.charts.bars import BarChart
 from codesign.report.charts.calibration import Calibration, calibration
 from codesign.report.charts.dots import DotChart, DotInput, dot_chart
 from codesign.report.table import Table
-from codesign.report.text import slug
+from codesign.report.text import remark, slug
 from codesign.report.views import appendix, backtest, costs, levers, ranking, verdicts, workloads
 
 
@@ -41,8 +41,10 @@ class ReportView:
     ranking: Table
     ranking_cost: str
     ranking_rule: str
+    verdict_rule: str
     warnings: tuple[str, ...]
     do_not_invest: Table | None
+    no_verdict: Table | None
     levers: tuple[levers.LeverView, ...]
     workloads_overview: Table
     workloads_chart: BarChart
@@ -74,8 +76,10 @@ def build(recs: Recommendations) -> ReportView:
         ranking=ranking.ranked_table(recs, lever_hrefs),
         ranking_cost=recs.ranking_cost,
         ranking_rule=recs.ranking_rule,
-        warnings=recs.warnings,
+        verdict_rule=recs.verdict_rule,
+        warnings=tuple(remark(line.replace("mm2", "mm²")) for line in recs.warnings),
         do_not_invest=verdicts.do_not_invest(recs, lever_hrefs),
+        no_verdict=verdicts.no_verdict(recs, lever_hrefs),
         levers=levers.lever_views(recs, lever_ids),
         workloads_overview=workloads.overview(recs, load_hrefs),
         workloads_chart=workloads.overview_chart(recs),
@@ -101,7 +105,9 @@ def _backtest(recs: Recommendations) -> BacktestView:
 def _ranking_chart(recs: Recommendations) -> DotChart | None:
     if not recs.recommendations:
         return None
-    possible = [r for r in recs.recommendations if r.status != "refused"]
+    possible = [r for r in recs.recommendations if r.status not in ranking.NO_GAIN]
+    if not possible:
+        return None
     grouped = [(*cost_group(r, recs.ranking_cost), r) for r in possible]
     grouped.sort(key=lambda item: (item[0], item[2].rank))
     inputs = [

@@ -108,6 +108,7 @@ def _column_class(column: Column, tag: str = "") -> str:
     names = ["num"] if column.numeric else []
     names += ["wide"] if column.wide else []
     names += ["narrow"] if column.numeric and len(column.title) <= 4 else []
+    names += ["word"] if column.narrow else []
     names += [tag] if tag and not tag.startswith("status-") else []
     return " ".join(names)
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 from codesign._common.units import format_si
 from codesign.recommend.schema import CostItem, Interval
+from codesign.recommend.wording import name_of
 
 DASH = "–"
+BOUND_SIGNS = {"central": "", "lower": "≥ ", "upper": "≤ "}
 EVIDENCE_ORDER = ("measured", "interpolated", "extrapolated", "modelled", "assumed")
 _TIME_SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -25,10 +27,20 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def gain(interval: Interval) -> str:
-    """A speedup with its 90 % interval: ``x1.23 [1.18, 1.29]``; ``x1.00 exactly`` for none."""
+    """A speedup with its 90 % interval: ``x1.234 [1.181, 1.295]``; ``x1 exactly`` for none."""
     if interval.value == interval.lo == interval.hi == 1.0:
-        return "x1.00 exactly"
-    return f"x{bracketed(interval)}"
+        return "x1 exactly"
+    return f"{speedup(interval.value)} [{_speed(interval.lo)}, {_speed(interval.hi)}]"
+
+
+def speedup(value: float) -> str:
+    """A speedup without its interval: ``x1.024``."""
+    return f"x{_speed(value)}"
+
+
+def _speed(value: float) -> str:
+    # Three decimals: two would print a gain of 2 % and the ends of its interval alike.
+    return f"{value:.3f}" if abs(value) < 9.9995 else significant(value)
 
 
 def bracketed(interval: Interval, digits: int = 3) -> str:
@@ -38,7 +50,7 @@ def bracketed(interval: Interval, digits: int = 3) -> str:
 
 
 def factor(value: float) -> str:
-    """A speedup, step or ratio without an interval: ``x1.50``."""
+    """A step or ratio: ``x1.50``."""
     return f"x{significant(value)}"
 
 
@@ -63,7 +75,7 @@ def signed_share(value: float) -> str:
 
 def shares(parts: Mapping[str, float], order: tuple[str, ...] = EVIDENCE_ORDER) -> str:
     """``measured 62.0 %, modelled 38.0 %`` in the given order, then by size."""
-    return ", ".join(f"{key} {share(value)}" for key, value in ordered_parts(parts, order))
+    return ", ".join(f"{name_of(key)} {share(value)}" for key, value in ordered_parts(parts, order))
 
 
 def ordered_parts(
@@ -93,14 +105,14 @@ def seconds_interval(interval: Interval) -> str:
 
 
 def cost_item(item: CostItem | None) -> str:
-    """``+31.2 mm²``, or a dash where no source gives the value."""
+    """``+31.2 mm²``, ``≤ 31.2 mm²`` of a bound, or a dash where no source gives the value."""
     if item is None or item.value is None:
         return DASH
     unit = item.unit.replace("mm2", "mm²")
     if item.value == 0:
         return f"0 {unit}"
-    sign = "+" if item.value > 0 else "−"
-    return f"{sign}{significant(abs(item.value))} {unit}"
+    sign = "−" if item.value < 0 else "+" if item.bound == "central" else ""
+    return f"{BOUND_SIGNS[item.bound]}{sign}{significant(abs(item.value))} {unit}"
 
 
 def per_cost(value: float | None, ranking_cost: str) -> str:

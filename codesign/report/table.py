@@ -17,6 +17,8 @@ class Column:
     hint: str = ""
     wide: bool = False
     """Prose that needs room to wrap in."""
+    narrow: bool = False
+    """Single words, which need little."""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,14 @@ def sentence(text: str) -> str:
     return text[0].upper() + text[1:] + ("" if text[-1] in ".!?" else ".")
 
 
+def remark(text: str) -> str:
+    """``text`` as `sentence` makes it, but for a name at its head, which stays as it is."""
+    first = text.strip().partition(" ")[0]
+    if first.isalpha():
+        return sentence(text)
+    return sentence(f".{text.strip()}")[1:]
+
+
 def join_words(words: list[str]) -> str:
     """``a, b and c``."""
     if len(words) < 2:

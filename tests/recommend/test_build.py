@@ -60,13 +60,35 @@ def test_the_ranked_list_is_whole_and_no_effect_stands_last(recs: Recommendation
     order = [r.lever for r in recs.recommendations]
     assert set(order[:3]) == {"hbm_bandwidth", "bf16_throughput", "nvlink_bandwidth"}
     last = {r.lever: r for r in recs.recommendations[3:]}
-    for name in ("fp8_throughput", "hbm_capacity"):
-        assert last[name].gain.value == last[name].gain.lo == last[name].gain.hi == 1.0
-        assert last[name].status == "no_effect"
-        assert last[name].p_best is None
-        assert last[name].reason
+    fp8 = last["fp8_throughput"]
+    assert fp8.gain.value == fp8.gain.lo == fp8.gain.hi == 1.0
+    assert fp8.status == "no_effect"
+    assert fp8.verdict == "none"
+    assert fp8.p_best is None
+    assert fp8.reason
     assert last["fp4_throughput"].status == "refused"
     assert "no peak_dense.fp4" in last["fp4_throughput"].reason
+
+
+def test_capacity_is_not_studied_rather_than_worth_nothing(recs: Recommendations) -> None:
+    """At a fixed batch and sharding capacity cannot pay, which says nothing of what it pays."""
+    capacity = next(r for r in recs.levers if r.lever == "hbm_capacity")
+    assert capacity.status == "not_studied"
+    assert "re-optimises" in capacity.reason
+    assert capacity.refuted_by.startswith("To study it")
+    assert capacity.elasticity is None
+    assert not capacity.binding_after
+    assert not capacity.carried_by
+    assert [p.by_workload for p in capacity.points] == [{}]
+    line = next(r for r in recs.recommendations if r.lever == "hbm_capacity")
+    assert (line.verdict, line.p_best, line.gain_per_cost) == ("open", None, None)
+
+
+def test_no_op_is_said_to_carry_nothing(recs: Recommendations) -> None:
+    for result in recs.levers:
+        assert all(op.saved_share > 0 for op in result.carried_by)
+        keys = [(op.workload, op.name, op.shape, op.evidence) for op in result.carried_by]
+        assert len(keys) == len(set(keys))
 
 
 def test_what_carries_a_gain_and_on_what_evidence(recs: Recommendations) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codesign.recommend.status import no_effect, verdict
+from codesign.recommend.status import NOT_STUDIED, judgement, no_effect
 from codesign.recommend.wording import listing, percent, shape_of
 from codesign.sensitivity import Identification
 
@@ -15,22 +15,22 @@ GUESS = Identification("assumed", "physics")
 
 def test_the_status_that_holds_for_most_of_the_saving() -> None:
     table = {"sm_count": {"gemm": SURE, "attention": ALIAS, "norm": GUESS}}
-    mostly = verdict("sm_count", {"gemm": 0.6, "attention": 0.4}, table)
+    mostly = judgement("sm_count", {"gemm": 0.6, "attention": 0.4}, table)
     assert mostly.status == "identified"
-    assert "gemm (60 % of the time saved): seen on three parts" in mostly.reason
-    assert "moves together with sm_clock" in mostly.reason
-    half = verdict("sm_count", {"gemm": 0.5, "attention": 0.5}, table)
+    assert "GEMM (60 % of the time saved): seen on three parts" in mostly.reason
+    assert "moves together with SM clock" in mostly.reason
+    half = judgement("sm_count", {"gemm": 0.5, "attention": 0.5}, table)
     assert half.status == "not_identifiable"
-    assert verdict("sm_count", {"norm": 0.7, "gemm": 0.3}, table).status == "assumed"
+    assert judgement("sm_count", {"norm": 0.7, "gemm": 0.3}, table).status == "assumed"
     # A model that says nothing of a class is no evidence for it.
-    assert verdict("sm_count", {"copy": 1.0}, table).status == "assumed"
+    assert judgement("sm_count", {"copy": 1.0}, table).status == "assumed"
 
 
 def test_a_lever_without_effect_says_what_binds_instead() -> None:
     found = no_effect("fp8_throughput", {"hbm": 0.7, "tensor": 0.3})
     assert found.status == "no_effect"
-    assert found.reason.endswith("time is bound by hbm 70 %, tensor 30 %")
-    assert "capacity decides what fits" in no_effect("hbm_capacity", {"hbm": 1.0}).reason
+    assert found.reason.endswith("time is bound by HBM 70 %, tensor cores 30 %")
+    assert "nothing is said of what capacity is worth" in NOT_STUDIED["hbm_capacity"]
 
 
 @pytest.mark.parametrize(

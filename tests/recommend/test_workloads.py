@@ -81,5 +81,5 @@ def test_a_model_that_misses_the_measured_step_is_warned_of() -> None:
 def test_slices_name_exposed_communication_and_idle_time() -> None:
     train = run().workloads[0]
     assert [(r.label, r.time_s) for r in train.breakdown] == [
-        ("gemm bf16", 3.0), ("exposed all-reduce", 1.0),
+        ("GEMM bf16", 3.0), ("exposed all-reduce", 1.0),
     ]  # fmt: skip

@@ -72,7 +72,7 @@ def test_separate_bars_have_their_own_legends() -> None:
     inputs = [BarInput("a", "", (("gemm", 1.0, ""),)), BarInput("b", "", (("measured", 1.0, ""),))]
     chart = stacked("b", "t", "d", inputs, separate=True)
     assert [(heading, [key for key, _ in keys]) for heading, keys in chart.legends] == [
-        ("a", ["gemm 100 %"]),
+        ("a", ["GEMM 100 %"]),
         ("b", ["measured 100 %"]),
     ]
 

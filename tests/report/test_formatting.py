@@ -36,12 +36,15 @@ def test_significant_keeps_the_value_to_half_a_unit_of_the_third_digit(value: fl
 
 
 def test_gain_shows_value_and_interval() -> None:
-    assert fmt.gain(Interval(1.2341, 1.1809, 1.2949)) == "x1.23 [1.18, 1.29]"
+    assert fmt.gain(Interval(1.2341, 1.1809, 1.2949)) == "x1.234 [1.181, 1.295]"
+    # Two decimals would print 1.02 for the value and for both of its ends.
+    assert fmt.gain(Interval(1.0197, 1.0151, 1.0249)) == "x1.020 [1.015, 1.025]"
+    assert fmt.gain(Interval(12.345, 9.9996, 14.0)) == "x12.3 [10.0, 14.0]"
 
 
 def test_no_effect_is_exact_and_a_small_one_is_not() -> None:
-    assert fmt.gain(Interval(1.0, 1.0, 1.0)) == "x1.00 exactly"
-    assert fmt.gain(Interval(1.0004, 1.0001, 1.0008)) == "x1.00 [1.00, 1.00]"
+    assert fmt.gain(Interval(1.0, 1.0, 1.0)) == "x1 exactly"
+    assert fmt.gain(Interval(1.0004, 1.0001, 1.0008)) == "x1.000 [1.000, 1.001]"
 
 
 @pytest.mark.parametrize(
@@ -67,6 +70,9 @@ def test_cost_has_its_sign_and_unit_or_a_dash() -> None:
     assert fmt.cost_item(CostItem(31.24, "mm2", "", "modelled")) == "+31.2 mm²"
     assert fmt.cost_item(CostItem(-5.0, "W", "", "modelled")) == "−5.00 W"
     assert fmt.cost_item(CostItem(0.0, "W", "", "modelled")) == "0 W"
+    assert fmt.cost_item(CostItem(68.94, "W", "", "assumed", "upper")) == "≤ 68.9 W"
+    assert fmt.cost_item(CostItem(3.9, "W", "", "modelled", "lower")) == "≥ 3.90 W"
+    assert fmt.cost_item(CostItem(-350.0, "W", "", "assumed", "lower")) == "≥ −350 W"
     assert fmt.cost_item(CostItem(None, "USD", "no source", "assumed")) == "–"
 
 

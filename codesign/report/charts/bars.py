@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from codesign.recommend.wording import name_of
 from codesign.report import formatting as fmt
 from codesign.report.charts.palette import Style, style_of
 from codesign.report.charts.scales import Linear
@@ -80,13 +81,13 @@ def stacked(
         segments = _segments(item, keys)
         if separate:
             shares = {key: value for key, value, _ in item.parts}
-            entries = tuple((f"{k} {fmt.share(shares[k])}", s) for k, s in keys.items())
+            entries = tuple((f"{name_of(k)} {fmt.share(shares[k])}", s) for k, s in keys.items())
             legends.append((item.label, entries))
         y = index * _ROW + 18
         bars.append(Bar(y, ellipsis(item.label, 70), item.label, item.note, segments))
     height = max(1, len(inputs)) * _ROW
     if not separate:
-        legends = [("", tuple(keys.items()))]
+        legends = [("", tuple((name_of(k), s) for k, s in keys.items()))]
     return BarChart(id, title, description, _WIDTH, height, _BAR, tuple(bars), tuple(legends))
 
 
@@ -99,7 +100,7 @@ def _segments(item: BarInput, keys: dict[str, Style]) -> tuple[Segment, ...]:
             continue
         style = keys.setdefault(key, style_of(key))
         x, end = scale(at), scale(min(1.0, at + value))
-        text = f"{key} {fmt.share(value)}"
+        text = f"{name_of(key)} {fmt.share(value)}"
         label = text if len(text) * _CHARACTER + 8 < end - x else ""
         segments.append(Segment(x, round(end - x, 1), style, hover or text, label))
         at += value
@@ -110,4 +111,6 @@ def parts_of(
     shares: Mapping[str, float], order: tuple[str, ...] = ()
 ) -> tuple[tuple[str, float, str], ...]:
     """The parts of a mapping of shares, largest first unless ``order`` says otherwise."""
-    return tuple((k, v, f"{k}: {fmt.share(v)}") for k, v in fmt.ordered_parts(shares, order))
+    return tuple(
+        (k, v, f"{name_of(k)}: {fmt.share(v)}") for k, v in fmt.ordered_parts(shares, order)
+    )

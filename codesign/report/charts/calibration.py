@@ -77,7 +77,7 @@ def _point(row: WorkloadBacktestRow, index: int, x: Linear, y: Linear) -> Calibr
     verdict = "inside its interval" if row.covered else "MISSED: outside its interval"
     title = (
         f"{index + 1}. {row.workload}, {row.source} to {row.target}: measured "
-        f"{fmt.factor(row.measured_gain)}, projected {fmt.gain(row.projected_gain)}; {verdict}"
+        f"{fmt.speedup(row.measured_gain)}, projected {fmt.gain(row.projected_gain)}; {verdict}"
     )
     return CalibrationPoint(
         at_x, at_y, y(row.projected_gain.lo), y(row.projected_gain.hi),

@@ -26,10 +26,10 @@ def pairs_table(recs: Recommendations) -> Table | None:
     rows = [
         [Cell(" + ".join(titles.get(name, name) for name in p.levers)), Cell(p.label),
          Cell(fmt.gain(p.gain), p.gain.value, tag="strong"),
-         Cell(fmt.factor(p.product_of_singles), p.product_of_singles),
+         Cell(fmt.speedup(p.product_of_singles), p.product_of_singles),
          Cell(fmt.bracketed(p.interaction, digits=4), p.interaction.value),
          Cell(reading(p.interaction)),
-         *costs.cells(p.cost, p.gain_per_cost, notes, brief=True)]
+         *costs.cells(p.cost, p.gain_per_cost, recs.ranking_cost, notes, brief=True)]
         for p in recs.pairs
     ]  # fmt: skip
     return make_table("pairs-table", "Two levers together", columns, rows, notes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codesign.recommend.schema import Backtest, BacktestRow, WorkloadBacktestRow
+from codesign.recommend.wording import name_of
 from codesign.report import formatting as fmt
 from codesign.report.charts.dots import DotChart, DotInput, dot_chart
 from codesign.report.table import Cell, Column, Table, make_table
@@ -12,6 +13,7 @@ from codesign.report.text import sentence
 
 # How many misses of a kind are spelled out; the table has them all.
 NAMED_MISSES = 6
+COMPOSED = "Both sides are composed from measured kernels; no end-to-end run is among them."
 
 
 def summary(backtest: Backtest) -> tuple[str, ...]:
@@ -32,13 +34,29 @@ def summary(backtest: Backtest) -> tuple[str, ...]:
 def _workload_lines(rows: Sequence[WorkloadBacktestRow]) -> list[str]:
     hits = sum(r.covered for r in rows)
     worst = max(rows, key=lambda r: abs(r.error))
+    wide = "; the intervals are wider than they need be" if over_wide(
+        hits / len(rows), len(rows)) else ""  # fmt: skip
     return [
-        f"Whole workloads: {hits} of {len(rows)} measured gains fell inside the projected 90 % "
-        f"interval; nine of ten is what the interval promises.",
-        f"Median error of the projected gain: {fmt.share(_median([abs(r.error) for r in rows]))}; "
+        f"Median error of the projected gain of whole workloads: "
+        f"{fmt.share(median([abs(r.error) for r in rows]))}; "
         f"the worst is {worst.workload} from {worst.source} to {worst.target}, "
         f"{fmt.signed_share(worst.error)}.",
+        f"{hits} of {len(rows)} measured gains fell inside the projected 90 % interval; nine of "
+        f"ten is what the interval promises. On average it is ±{fmt.share(half_width(rows))} "
+        f"wide{wide}.",
+        COMPOSED,
     ]
+
+
+def half_width(rows: Sequence[WorkloadBacktestRow]) -> float:
+    """Mean half width of the 90 % intervals, as a part of the projected gain."""
+    gains = [r.projected_gain for r in rows]
+    return sum((g.hi - g.lo) / 2 / g.value for g in gains) / len(gains)
+
+
+def over_wide(coverage: float, n: int) -> bool:
+    """Whether so many values inside their 90 % intervals say that these are too wide."""
+    return coverage > 0.95 and n >= 20
 
 
 def _op_lines(rows: Sequence[BacktestRow]) -> list[str]:
@@ -63,13 +81,14 @@ def _op_lines(rows: Sequence[BacktestRow]) -> list[str]:
 def misses(backtest: Backtest) -> tuple[str, ...]:
     """Every workload outside its interval, and every group where a baseline did better."""
     lines = [
-        f"{r.workload}, {r.source} to {r.target}: measured {fmt.factor(r.measured_gain)}, "
+        f"{r.workload}, {r.source} to {r.target}: measured {fmt.speedup(r.measured_gain)}, "
         f"projected {fmt.gain(r.projected_gain)}, "
         f"error {fmt.signed_share(r.error)}: outside its interval."
         for r in backtest.workloads if not r.covered
     ]  # fmt: skip
     beaten: list[tuple[float, str]] = []
     narrow: list[tuple[float, str]] = []
+    wide: list[tuple[float, str]] = []
     for r in backtest.ops:
         name, best = min(_baselines(r).items(), key=lambda item: item[1])
         if best < r.median_ape:
@@ -77,6 +96,8 @@ def misses(backtest: Backtest) -> tuple[str, ...]:
             beaten.append((best - r.median_ape, words))
         if _too_narrow(r):
             narrow.append((r.coverage_90, f"{_group(r)} ({fmt.share(r.coverage_90)})"))
+        if over_wide(r.coverage_90, r.n):
+            wide.append((-r.median_ape, f"{_group(r)} ({fmt.share(r.coverage_90)})"))
     of = f"of {len(backtest.ops)} groups of ops"
     if beaten:
         lines.append(f"In {len(beaten)} {of} a simpler method has the smaller median error: "
@@ -84,6 +105,9 @@ def misses(backtest: Backtest) -> tuple[str, ...]:
     if narrow:
         lines.append(f"In {len(narrow)} {of} under 80 % of the rows lie in their 90 % interval, "
                      f"which is too narrow there: {_worst(narrow)}.")  # fmt: skip
+    if wide:
+        lines.append(f"In {len(wide)} {of} over 95 % of the rows lie in their 90 % interval, "
+                     f"which is wider than it need be there: {_worst(wide)}.")  # fmt: skip
     return tuple(lines)
 
 
@@ -103,6 +127,7 @@ def _verdict(r: BacktestRow) -> str:
     name, best = min(_baselines(r).items(), key=lambda item: item[1])
     found = [f"beaten by {name}"] if best < r.median_ape else []
     found += ["interval too narrow"] if _too_narrow(r) else []
+    found += ["interval too wide"] if over_wide(r.coverage_90, r.n) else []
     return "; ".join(found) or fmt.DASH
 
 
@@ -125,7 +150,7 @@ def workload_table(backtest: Backtest) -> Table | None:
                Column("Inside 90 %?"), Column("Trained on", wide=True))  # fmt: skip
     rows = [
         [Cell(str(i), i), Cell(r.workload), Cell(r.source), Cell(r.target),
-         Cell(fmt.factor(r.measured_gain), r.measured_gain),
+         Cell(fmt.speedup(r.measured_gain), r.measured_gain),
          Cell(fmt.gain(r.projected_gain), r.projected_gain.value),
          Cell(fmt.signed_share(r.error), r.error),
          Cell("yes") if r.covered else Cell("no: missed", tag="miss"),
@@ -151,7 +176,7 @@ def op_table(backtest: Backtest) -> Table | None:
         Column("What is wrong"), Column("Trained on", wide=True),
     )  # fmt: skip
     rows = [
-        [Cell(r.op_class), Cell(r.precision), Cell(r.target), Cell(r.tier),
+        [Cell(name_of(r.op_class)), Cell(r.precision), Cell(r.target), Cell(r.tier),
          Cell(r.source or fmt.DASH), Cell(fmt.count(r.n), r.n),
          Cell(fmt.share(r.median_ape), r.median_ape, tag="strong"),
          Cell(fmt.share(r.mape), r.mape), Cell(fmt.share(r.p90_ape), r.p90_ape),
@@ -160,7 +185,8 @@ def op_table(backtest: Backtest) -> Table | None:
          Cell(fmt.share(r.roofline_median_ape), r.roofline_median_ape),
          Cell(fmt.optional_share(r.fitted_roofline_median_ape), r.fitted_roofline_median_ape),
          Cell(fmt.optional_share(r.ratio_median_ape), r.ratio_median_ape),
-         Cell(_verdict(r), tag="miss" if _verdict(r) != fmt.DASH else ""),
+         Cell(_verdict(r), tag="miss" if _verdict(r) not in (fmt.DASH, "interval too wide")
+              else ""),
          Cell(", ".join(r.trained_on))]
         for r in backtest.ops
     ]  # fmt: skip
@@ -212,6 +238,7 @@ def _dot(target: str, name: str, tier: str, rows: list[BacktestRow]) -> DotInput
             others.append((shape, 100 * value, f"{label}: {fmt.share(value)}"))
     low, high = min(r.median_ape for r in rows), max(r.median_ape for r in rows)
     count = f"{len(rows)} group{'s' if len(rows) != 1 else ''}"
+    name = name_of(name)
     hover = (
         f"{name} on {target}, {tier}: {fmt.share(ours)}, from {fmt.share(low)} to "
         f"{fmt.share(high)} over {count}"
@@ -222,10 +249,13 @@ def _dot(target: str, name: str, tier: str, rows: list[BacktestRow]) -> DotInput
 
 def _group(r: BacktestRow) -> str:
     source = f" from {r.source}" if r.source else ""
-    return f"{r.op_class} {r.precision} on {r.target}, {r.tier}{source}"
+    # A collective has no precision of its own.
+    what = " ".join(part for part in (name_of(r.op_class), r.precision) if part)
+    return f"{what} on {r.target}, {r.tier}{source}"
 
 
-def _median(values: list[float]) -> float:
+def median(values: list[float]) -> float:
+    """Middle of ``values``, of which there is at least one."""
     ordered = sorted(values)
     middle = len(ordered) // 2
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codesign.recommend.schema import Interval, LeverResult, OpShare, Recommendations
+from codesign.recommend.wording import name_of
 from codesign.report import formatting as fmt
 from codesign.report.charts.bars import BarChart, BarInput, parts_of, stacked
 from codesign.report.charts.curves import CurveChart, common_domain, gain_curve
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
-from codesign.report.text import sentence
+from codesign.report.text import remark, sentence
 from codesign.report.views import costs
 from codesign.report.views.terms import STATUS_WORDS
-from codesign.report.views.verdicts import verdict
+from codesign.report.views.verdicts import advice, undecided
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class LeverView:
     binding: Table | None
     carried: Table | None
     would_change: tuple[str, ...]
+    caveats: tuple[str, ...]
+    refute_heading: str
     refuted_by: str
 
 
@@ -47,25 +50,31 @@ def _view(
     recs: Recommendations, lever: LeverResult, anchor: str, domain: tuple[float, float]
 ) -> LeverView:
     status = STATUS_WORDS[lever.status]
-    advice = next((r for r in recs.recommendations if r.lever == lever.lever), None)
+    rec = next((r for r in recs.recommendations if r.lever == lever.lever), None)
     titles = {w.name: w.title or w.name for w in recs.workloads}
     return LeverView(
         anchor, lever.title, lever.baseline, status.label, status.tag,
-        verdict(lever) or "Worth considering", sentence(lever.reason), _facts(lever),
+        sentence(advice(recs, rec, lever)), sentence(lever.reason), _facts(lever),
         _curve(lever, anchor, domain), _steps(recs, lever, anchor),
         _by_workload(lever, anchor, titles), _binding_chart(lever, anchor),
         _binding(lever, anchor), carried_table(f"{anchor}-ops", lever.carried_by, titles),
-        advice.would_change if advice else (), sentence(lever.refuted_by),
+        rec.would_change if rec else (), tuple(remark(c) for c in rec.caveats) if rec else (),
+        "What would tell, possible today" if undecided(lever)
+        else "Measurement that would refute it, possible today", sentence(lever.refuted_by),
     )  # fmt: skip
 
 
 def _facts(lever: LeverResult) -> tuple[tuple[str, str], ...]:
     facts = [("On the baseline", lever.baseline)]
+    if lever.status == "not_studied":
+        return tuple(facts)
     if lever.points:
         last = lever.points[-1]
         facts.append(("Largest step studied", f"{last.label}: {fmt.gain(last.gain)}"))
     facts.append(("Elasticity", elasticity_words(lever.elasticity)))
-    if lever.saturates_at is not None:
+    if lever.saturates_at == 1.0:
+        facts.append(("Saturates", sentence(lever.saturation_note) or "From the start."))
+    elif lever.saturates_at is not None:
         note = f". {sentence(lever.saturation_note)}" if lever.saturation_note else ""
         facts.append(("Saturates at", f"{fmt.factor(lever.saturates_at)} of today{note}"))
     else:
@@ -86,7 +95,7 @@ def elasticity_words(value: Interval | None) -> str:
 
 
 def _curve(lever: LeverResult, anchor: str, domain: tuple[float, float]) -> CurveChart | None:
-    if not lever.points:
+    if not lever.points or lever.status == "not_studied":
         return None
     steps = [(p.factor, p.gain) for p in lever.points]
     axis = f"{lever.title}, times {lever.baseline}" if lever.baseline else lever.title
@@ -97,16 +106,31 @@ def _curve(lever: LeverResult, anchor: str, domain: tuple[float, float]) -> Curv
 def _steps(recs: Recommendations, lever: LeverResult, anchor: str) -> Table | None:
     if not lever.points:
         return None
+    if lever.status == "not_studied":
+        return _costs_only(recs, lever, anchor)
     notes = Footnotes()
     columns = [Column("Step"), Column("Factor", True), Column("Portfolio gain", True),
                *costs.columns(recs.ranking_cost)]  # fmt: skip
     rows = [
         [Cell(p.label, p.factor), Cell(fmt.factor(p.factor), p.factor),
          Cell(fmt.gain(p.gain), p.gain.value, tag="strong"),
-         *costs.cells(p.cost, p.gain_per_cost, notes)]
+         *costs.cells(p.cost, p.gain_per_cost, recs.ranking_cost, notes)]
         for p in lever.points
     ]  # fmt: skip
     caption = f"{lever.title}: gain and cost at each step"
+    return make_table(f"{anchor}-steps", caption, columns, rows, notes)
+
+
+def _costs_only(recs: Recommendations, lever: LeverResult, anchor: str) -> Table:
+    """Steps with their costs, of a lever of whose gain nothing is said."""
+    notes = Footnotes()
+    columns = [Column("Step"), Column("Factor", True), *costs.columns(recs.ranking_cost)[:-1]]
+    rows = [
+        [Cell(p.label, p.factor), Cell(fmt.factor(p.factor), p.factor),
+         *costs.cells(p.cost, None, recs.ranking_cost, notes)[:-1]]
+        for p in lever.points
+    ]  # fmt: skip
+    caption = f"{lever.title}: cost of each step; what it gains was not studied"
     return make_table(f"{anchor}-steps", caption, columns, rows, notes)
 
 
@@ -148,7 +172,7 @@ def _binding(lever: LeverResult, anchor: str) -> Table | None:
     columns = (Column("Binding resource"), Column("Baseline", True),
                Column("After the largest step", True))  # fmt: skip
     rows = [
-        [Cell(k), *(Cell(fmt.share(side.get(k, 0.0)), side.get(k, 0.0))
+        [Cell(name_of(k)), *(Cell(fmt.share(side.get(k, 0.0)), side.get(k, 0.0))
                     for side in (lever.binding_before, lever.binding_after))]
         for k in keys
     ]  # fmt: skip
@@ -164,9 +188,11 @@ def carried_table(id: str, ops: tuple[OpShare, ...], titles: dict[str, str]) -> 
                Column("Precision"), Column("Share of its step", True),
                Column("Share of the time saved", True), Column("Evidence"))  # fmt: skip
     rows = [
-        [Cell(o.name), Cell(titles.get(o.workload, o.workload)), Cell(o.op_class), Cell(o.shape),
-         Cell(o.precision or fmt.DASH), Cell(fmt.share(o.time_share), o.time_share),
+        [Cell(o.name), Cell(titles.get(o.workload, o.workload)), Cell(name_of(o.op_class)),
+         Cell(o.shape), Cell(o.precision or fmt.DASH),
+         Cell(fmt.share(o.time_share), o.time_share),
          Cell(fmt.share(o.saved_share), o.saved_share), Cell(o.evidence)]
         for o in sorted(ops, key=lambda o: -o.saved_share)
     ]  # fmt: skip
-    return make_table(id, "Ops that carry the gain", columns, rows)
+    caption = "Ops that carry the gain at the largest step studied"
+    return make_table(id, caption, columns, rows)

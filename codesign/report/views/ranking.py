@@ -9,10 +9,15 @@ from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
 from codesign.report.text import ellipsis, sentence
 from codesign.report.views import costs
-from codesign.report.views.terms import STATUS_WORDS
+from codesign.report.views.backtest import COMPOSED, half_width, median, over_wide
+from codesign.report.views.terms import STATUS_WORDS, VERDICT_WORDS
 
 # Below this, even the optimistic end of an interval is not worth building.
 NEGLIGIBLE_GAIN = 1.01
+
+
+NO_GAIN = ("refused", "not_studied")
+"""Statuses of a lever of whose gain nothing is said."""
 
 
 class Figure(NamedTuple):
@@ -67,8 +72,14 @@ def how_sure(recs: Recommendations) -> str:
         )  # fmt: skip
         parts.append(
             f"{firmness}: best by {_measure(first)} in {fmt.share(first.p_best)} of "
-            f"{fmt.count(recs.provenance.draws)} joint draws of what the model does not know."
+            f"{fmt.count(recs.provenance.draws)} joint draws of what model and costs leave open."
         )
+        rival = max(recs.recommendations, key=lambda r: r.p_best or 0.0)
+        if (rival.p_best or 0.0) > first.p_best:
+            parts.append(
+                f"More often, in {fmt.share(rival.p_best or 0.0)} of them, {step_in_words(rival)} "
+                "is best: the costs as printed and the ranges that they are drawn from disagree."
+            )
     if first.evidence:
         evidence = fmt.shares(first.evidence)
         parts.append(f"The time it saves rests on kernel times that are {evidence}.")
@@ -103,46 +114,57 @@ def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
     columns = [
         Column("Rank", True),
         Column("Recommendation", wide=True),
+        Column("Verdict", hint="see how the list is made", narrow=True),
         Column("Portfolio gain", True, "speedup with its 90 % interval"),
         *costs.columns(recs.ranking_cost),
         Column("P(best)", True, "share of the joint draws in which it is first by its criterion"),
         Column("Carried by", wide=True, hint="ops that save most of the time"),
         Column("Evidence", hint="what the time saved rests on"),
-        Column("Status"),
+        Column("Status", narrow=True),
     ]
-    rows = [_ranked_row(r, hrefs, notes) for r in recs.recommendations]
+    rows = [_ranked_row(r, hrefs, recs.ranking_cost, notes) for r in recs.recommendations]
     caption = f"Ranked recommendations against {recs.baseline_title or recs.baseline}"
     return make_table("ranking-table", caption, columns, rows, notes, row_header=1)
 
 
-def _ranked_row(rec: Recommendation, hrefs: dict[str, str], notes: Footnotes) -> list[Cell]:
+def _ranked_row(
+    rec: Recommendation, hrefs: dict[str, str], ranking_cost: str, notes: Footnotes
+) -> list[Cell]:
     kind = "" if rec.kind == "hardware" else " (software)"
     status = STATUS_WORDS[rec.status]
-    by = () if rec.cost is None or rec.gain_per_cost is not None else (notes.mark(
-        f"Ranked by {rec.ranked_by}"),)  # fmt: skip
+    ranked = rec.cost is None or rec.gain_per_cost is not None or rec.status in NO_GAIN
+    by = () if ranked else (notes.mark(f"Ranked by {rec.ranked_by}"),)
     return [
         Cell(str(rec.rank), rec.rank, by),
         Cell(
             rec.headline + kind, rec.headline.lower(), href=hrefs.get(rec.lever, ""), sub=rec.label
         ),
+        Cell(VERDICT_WORDS[rec.verdict] if rec.verdict else fmt.DASH),
         Cell(fmt.DASH)
-        if rec.status == "refused"
+        if rec.status in NO_GAIN
         else Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
-        *costs.cells(rec.cost, rec.gain_per_cost, notes, brief=True),
+        *costs.cells(rec.cost, rec.gain_per_cost, ranking_cost, notes, brief=True),
         Cell(fmt.optional_share(rec.p_best), rec.p_best),
-        Cell(carriers(rec.carried_by) or "nothing is saved"),
+        Cell(
+            carriers(rec.carried_by) or (fmt.DASH if rec.status in NO_GAIN else "nothing is saved")
+        ),
         Cell(fmt.shares(rec.evidence) or fmt.DASH, bar=tuple(fmt.ordered_parts(rec.evidence))),
         Cell(status.label, tag=f"status-{status.tag}"),
     ]
 
 
 def carriers(ops: tuple[OpShare, ...], limit: int = 2) -> str:
-    """The ops that save most, with their shares of the time saved."""
-    top = sorted(ops, key=lambda o: -o.saved_share)[:limit]
+    """The ops that save most, with their shares of the time saved; one name once a workload."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for o in ops:
+        if o.saved_share > 0:
+            found.setdefault((o.name, o.workload), []).append(o.saved_share)
+    top = sorted(found.items(), key=lambda item: -sum(item[1]))[:limit]
     return "; ".join(
-        f"{ellipsis(o.name, 60)} in {ellipsis(o.workload, 60)} ({fmt.share(o.saved_share)})"
-        for o in top if o.saved_share > 0
-    )  # fmt: skip
+        f"{ellipsis(name, 60)}{f', {len(shares)} shapes,' if len(shares) > 1 else ''} in "
+        f"{ellipsis(workload, 60)} ({fmt.share(sum(shares))})"
+        for (name, workload), shares in top
+    )
 
 
 def figures(recs: Recommendations) -> list[Figure]:
@@ -158,8 +180,13 @@ def figures(recs: Recommendations) -> list[Figure]:
     rows = recs.backtest.workloads
     if rows:
         hits = sum(r.covered for r in rows)
-        result.append(Figure(f"{hits} of {len(rows)}", "workload backtests inside their interval",
-                             "on GPUs that the model had not seen"))  # fmt: skip
+        wide = ", wider than they need be" if over_wide(hits / len(rows), len(rows)) else ""
+        result.append(Figure(
+            fmt.share(median([abs(r.error) for r in rows])),
+            "median error of whole-workload gains",
+            f"on unseen GPUs; {hits} of {len(rows)} lie inside their 90 % interval, on average "
+            f"±{fmt.share(half_width(rows))}{wide}. {COMPOSED}",
+        ))  # fmt: skip
     covered = sum(w.weight * sum(w.evidence.get(k, 0.0) for k in ("measured", "interpolated"))
                   for w in recs.workloads)  # fmt: skip
     weight = sum(w.weight for w in recs.workloads)

@@ -17,14 +17,21 @@ STATUS_WORDS = {
     "assumed": StatusWord("Assumed", "assumed"),
     "not_identifiable": StatusWord("Not identifiable", "unknown"),
     "no_effect": StatusWord("No effect", "none"),
+    "not_studied": StatusWord("Not studied", "unknown"),
     "refused": StatusWord("Refused", "refused"),
 }
+
+VERDICT_WORDS = {
+    "first": "First", "strong": "Strong", "costly": "Costly", "unpriced": "Unpriced",
+    "untested": "Untested", "marginal": "Marginal", "uncertain": "Uncertain",
+    "over_budget": "Over budget", "open": "Open", "none": "None",
+}  # fmt: skip
 
 GLOSSARY = (
     (
         "90 % interval",
         "The range that holds the true value in nine cases of ten if the model's own account "
-        "of its uncertainty is right. Written in brackets: x1.23 [1.18, 1.29]. The backtest "
+        "of its uncertainty is right. Written in brackets: x1.234 [1.181, 1.295]. The backtest "
         "shows how often it was right.",
     ),
     (
@@ -44,6 +51,10 @@ GLOSSARY = (
     (
         "bias",
         "Mean signed error: below zero, the projections were too fast.",
+    ),
+    (
+        "bound of a cost",
+        "≤ marks a cost that can only be less, ≥ one that can only be more than printed.",
     ),
     (
         "coverage",
@@ -67,8 +78,7 @@ GLOSSARY = (
     ),
     (
         "gain",
-        "Speedup: time on the baseline divided by time on the changed hardware. x1.00 is no "
-        "change.",
+        "Speedup: time on the baseline divided by time on the changed hardware. x1 is no change.",
     ),
     (
         "interaction",
@@ -94,7 +104,7 @@ GLOSSARY = (
     ),
     (
         "op class",
-        "Kind of op: gemm, grouped_gemm (MoE), attention, collective and so on.",
+        "Kind of op: GEMM, grouped GEMM (MoE), attention, collective and so on.",
     ),
     (
         "P(best)",
@@ -122,6 +132,7 @@ GLOSSARY = (
     (
         "status",
         "Identified: measurements of several GPUs fix the effect. Assumed: "
-        "the effect follows a stated physical assumption.",
+        "the effect follows a stated physical assumption. Not studied: this kind of study cannot "
+        "see the effect.",
     ),
 )

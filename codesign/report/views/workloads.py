@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from codesign._common.units import format_si
 from codesign.recommend.schema import Recommendations, WorkloadResult
+from codesign.recommend.wording import name_of
 from codesign.report import formatting as fmt
 from codesign.report.charts.bars import BarChart, BarInput, parts_of, stacked
 from codesign.report.charts.roofline import Roofline, drawable, roofline
@@ -130,7 +131,7 @@ def _breakdown(w: WorkloadResult, anchor: str) -> Table:
     columns = (Column("Part of the step"), Column("Op class"), Column("Time", True),
                Column("Share of the step", True))  # fmt: skip
     rows = [
-        [Cell(r.label), Cell(r.op_class), Cell(fmt.seconds(r.time_s), r.time_s),
+        [Cell(r.label), Cell(name_of(r.op_class)), Cell(fmt.seconds(r.time_s), r.time_s),
          Cell(fmt.share(r.share), r.share)]
         for r in w.breakdown
     ]  # fmt: skip
@@ -171,7 +172,7 @@ def _roofline_table(w: WorkloadResult, anchor: str) -> Table:
                Column("Intensity", True, "FLOP per byte of HBM traffic"), Column("Rate", True),
                Column("Share of the step", True))  # fmt: skip
     rows = [
-        [Cell(str(i), i), Cell(p.label), Cell(p.op_class), Cell(p.precision),
+        [Cell(str(i), i), Cell(p.label), Cell(name_of(p.op_class)), Cell(p.precision),
          Cell(f"{fmt.significant(p.flop_per_byte)} FLOP/B", p.flop_per_byte),
          Cell(format_si(p.flops_per_s, "FLOP/s"), p.flops_per_s),
          Cell(fmt.share(p.time_share), p.time_share)]
@@ -187,7 +188,7 @@ def _top_ops(w: WorkloadResult, anchor: str) -> Table | None:
     columns = (Column("Op"), Column("Class"), Column("Shape"), Column("Precision"),
                Column("Share of the step", True), Column("Evidence"))  # fmt: skip
     rows = [
-        [Cell(o.name), Cell(o.op_class), Cell(o.shape), Cell(o.precision or fmt.DASH),
+        [Cell(o.name), Cell(name_of(o.op_class)), Cell(o.shape), Cell(o.precision or fmt.DASH),
          Cell(fmt.share(o.time_share), o.time_share), Cell(o.evidence)]
         for o in w.top_ops
     ]  # fmt: skip
