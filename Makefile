@@ -60,6 +60,16 @@ MODEL    := $(BUILD)/model.json
 BACKTEST := $(BUILD)/backtest.json
 PARQUET  := $(patsubst %,$(CHARS)/%.parquet,$(notdir $(call stem,$(RECIPES))))
 
+# What a step is run with, in a file that changes only when that does: the same targets with
+# other options, or another portfolio in the same OUT, are made anew.
+remember = $(if $(subst |$(file <$(1))|,,|with $(2)|),$(shell mkdir -p $(dir $(1)))$(file >$(1),with $(2)))$(1)
+ifneq ($(filter characterize fit backtest recommend report,$(MAKECMDGOALS)),)
+CHARACTERIZE_WITH := $(call remember,$(CHARS)/.options,$(CHARACTERIZE_FLAGS))
+FIT_WITH          := $(call remember,$(BUILD)/.fit.options,$(FIT_FLAGS))
+BACKTEST_WITH     := $(call remember,$(BUILD)/.backtest.options,$(BACKTEST_FLAGS))
+RECOMMEND_WITH    := $(call remember,$(OUT)/.options,$(PORTFOLIO_FILE) $(SYSTEM) $(RECOMMEND_FLAGS))
+endif
+
 py = $(shell find $(1) -name '*.py' -o -name '*.yaml')
 HARDWARE_FILES  := $(call py,hwspecs codesign/hardware codesign/_common)
 WORKLOAD_FILES  := $(HARDWARE_FILES) $(call py,codesign/workload codesign/sources)
@@ -70,7 +80,8 @@ RECOMMEND_FILES := $(call py,codesign/projection codesign/recommend codesign/rep
 
 .PHONY: help
 help: ## Show this help
-	@echo "Targets (variables: PORTFOLIO=$(PORTFOLIO) SYSTEM=$(SYSTEM) OUT=$(OUT)):"
+	@echo "Targets (variables: PORTFOLIO=$(PORTFOLIO) SYSTEM=$(SYSTEM) OUT=$(OUT) BUILD=$(BUILD)"
+	@echo "CHARACTERIZE_FLAGS, FIT_FLAGS, BACKTEST_FLAGS, RECOMMEND_FLAGS: more options of a step):"
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
 .PHONY: report
@@ -134,18 +145,18 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python
 recipe_arg = $(firstword $(filter %/$(1).yaml %/$(1).yml,$(RECIPES)) $(1))
 recipe_dep = $(wildcard $(filter %/$(1).yaml %/$(1).yml,$(RECIPES)) reports/workloads/$(1).yaml)
 
-$(CHARS)/%.parquet: $$(call recipe_dep,$$*) $(SYSTEM_FILES) $(WORKLOAD_FILES) $(VENV)/.installed
+$(CHARS)/%.parquet: $$(call recipe_dep,$$*) $(SYSTEM_FILES) $(WORKLOAD_FILES) $(CHARACTERIZE_WITH) $(VENV)/.installed
 	$(CODESIGN) characterize --recipe $(call recipe_arg,$*) --system $(SYSTEM) --force -o $@ $(CHARACTERIZE_FLAGS)
 
-$(MODEL): $(MODEL_FILES) $(VENV)/.installed
+$(MODEL): $(MODEL_FILES) $(FIT_WITH) $(VENV)/.installed
 	$(CODESIGN) fit --force -o $@ $(FIT_FLAGS)
 
 # Whole workloads are scored too, so it depends on every shipped recipe.
-$(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(wildcard reports/workloads/*.yaml) $(VENV)/.installed
+$(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(wildcard reports/workloads/*.yaml) $(BACKTEST_WITH) $(VENV)/.installed
 	$(CODESIGN) backtest --force -o $@ $(BACKTEST_FLAGS)
 
 $(OUT)/index.html $(OUT)/report.md $(OUT)/recommendations.json &: \
-  $(PORTFOLIO_FILE) $(SYSTEM_FILES) $(INPUTS) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES)
+  $(PORTFOLIO_FILE) $(SYSTEM_FILES) $(INPUTS) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES) $(RECOMMEND_WITH)
 	$(CODESIGN) recommend $(PORTFOLIO_FILE) --system $(SYSTEM) --model $(MODEL) --backtest $(BACKTEST) \
 	  --characterizations $(CHARS) --force \
 	  -o $(OUT)/recommendations.json -o $(OUT)/report.md -o $(OUT)/index.html $(RECOMMEND_FLAGS)

@@ -39,7 +39,7 @@ def one_of(what: str, got: object, allowed: list[str] | tuple[str, ...]) -> str:
     """Sentence for a look-up that failed: what was asked, what comes near, what exists."""
     near = _near(str(got), allowed)
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return f"unknown {what} {quoted(got)}{hint}; known: {', '.join(sorted(allowed))}"
+    return f"unknown {what} {quoted(got)}{hint}; known: {', '.join(sorted(set(allowed)))}"
 
 
 def _near(text: str, allowed: list[str] | tuple[str, ...]) -> list[str]:
@@ -48,5 +48,5 @@ def _near(text: str, allowed: list[str] | tuple[str, ...]) -> list[str]:
 
     if not 2 <= len(text) <= 80:
         return []
-    begun = sorted(name for name in allowed if name.startswith(text.lower()))
+    begun = sorted({name for name in allowed if name.startswith(text.lower())})
     return (begun or get_close_matches(text.lower(), allowed, n=3))[:3]
