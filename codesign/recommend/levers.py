@@ -18,7 +18,7 @@ from codesign.recommend.carriers import heaviest, saved_shares, share_by, top_ca
 from codesign.recommend.refute import refuted_by
 from codesign.recommend.schema import Cost, Interval, LeverPoint, LeverResult
 from codesign.recommend.status import NOT_STUDIED, NOTHING_GAINED, Judgement, judgement, no_effect
-from codesign.recommend.wording import percent
+from codesign.recommend.wording import percent, readable
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -105,7 +105,9 @@ def lever_result(
     """
     lever, base = plan.lever, study.base
     if not plan.systems:
-        reason = plan.refused or "no step is left after rounding to whole units"
+        # Its section need not name the lever once more.
+        refused = readable(plan.refused.removeprefix(f"{lever}: "))
+        reason = refused or "no step is left after rounding to whole units"
         return _empty(study, lever, reason)
     points = tuple(
         _point(study, evaluation, first + i, lever, price) for i in range(len(plan.systems))

@@ -23,7 +23,8 @@ def name_of(key: str) -> str:
 
 
 def readable(text: str) -> str:
-    """``text`` with titles for the keys of levers and op classes, and with real signs."""
+    """``text`` with titles for the keys of levers, peaks and op classes, and with real signs."""
+    text = re.sub(r"\bpeak_dense\.(\w+)", lambda m: f"dense {m[1].upper()} peak", text)
     text = text.replace("+-", "±")
     for key, title in (
         *((name, inside(lever.title)) for name, lever in shipped_levers().items() if "_" in name),

@@ -67,7 +67,7 @@ def test_the_ranked_list_is_whole_and_no_effect_stands_last(recs: Recommendation
     assert fp8.p_best is None
     assert fp8.reason
     assert last["fp4_throughput"].status == "refused"
-    assert "no peak_dense.fp4" in last["fp4_throughput"].reason
+    assert "no dense FP4 peak" in last["fp4_throughput"].reason
 
 
 def test_capacity_is_not_studied_rather_than_worth_nothing(recs: Recommendations) -> None:

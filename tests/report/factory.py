@@ -442,7 +442,9 @@ def backtest(rng: random.Random) -> Backtest:
         trained,
     )
     return Backtest(
-        tuple(ops), (*rows, miss), "Fitted on A100, H100 and L40S; every other GPU is unseen"
+        ops=tuple(ops),
+        workloads=(*rows, miss),
+        protocol="Fitted on A100, H100 and L40S; every other GPU is unseen",
     )
 
 

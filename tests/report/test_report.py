@@ -102,7 +102,8 @@ def test_gains_of_the_file_are_printed_as_they_are(page: Page, markdown: str) ->
 
 def test_misses_are_in_the_open(page: Page) -> None:
     assert (
-        "deepseek-v3-pretrain-fp8, h100-sxm to gb200: measured x2.610, projected x2.050" in page.text
+        "deepseek-v3-pretrain-fp8, h100-sxm to gb200: measured x2.610, projected x2.050"
+        in page.text
     )
     hits = sum(r.covered for r in recommendations().backtest.workloads)
     assert f"{hits} of 7 measured gains" in page.text

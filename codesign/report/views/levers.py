@@ -58,7 +58,8 @@ def _view(
         _curve(lever, anchor, domain), _steps(recs, lever, anchor),
         _by_workload(lever, anchor, titles), _binding_chart(lever, anchor),
         _binding(lever, anchor), carried_table(f"{anchor}-ops", lever.carried_by, titles),
-        rec.would_change if rec else (), tuple(remark(c) for c in rec.caveats) if rec else (),
+        tuple(line.replace("mm2", "mm²") for line in rec.would_change) if rec else (),
+        tuple(remark(c) for c in rec.caveats) if rec else (),
         "What would tell, possible today" if undecided(lever)
         else "Measurement that would refute it, possible today", sentence(lever.refuted_by),
     )  # fmt: skip

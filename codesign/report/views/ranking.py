@@ -33,11 +33,16 @@ def worthwhile(rec: Recommendation) -> bool:
     return rec.gain.lo > 1.0 and rec.gain.hi >= NEGLIGIBLE_GAIN
 
 
+def head(recs: Recommendations) -> Recommendation | None:
+    """The first line of which a gain is said."""
+    return next((r for r in recs.recommendations if r.status not in NO_GAIN), None)
+
+
 def headline(recs: Recommendations) -> str:
     """The answer in one sentence: what first, its gain, cost, and how sure."""
-    if not recs.recommendations:
+    first = head(recs)
+    if first is None:
         return "No recommendation: nothing was studied that the data could rank."
-    first = recs.recommendations[0]
     if not worthwhile(first):
         return (
             f"No lever studied is worth its place: the best, {step_in_words(first)}, "
@@ -60,9 +65,9 @@ def step_in_words(rec: Recommendation) -> str:
 
 def how_sure(recs: Recommendations) -> str:
     """How firm the first place is: the draws, the runner-up, the evidence."""
-    if not recs.recommendations or not worthwhile(recs.recommendations[0]):
+    first = head(recs)
+    if first is None or not worthwhile(first):
         return ""
-    first = recs.recommendations[0]
     parts = []
     if first.p_best is not None:
         firmness = (
@@ -113,7 +118,7 @@ def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
     notes = Footnotes()
     columns = [
         Column("Rank", True),
-        Column("Recommendation", wide=True),
+        Column("Recommendation"),
         Column("Verdict", hint="see how the list is made", narrow=True),
         Column("Portfolio gain", True, "speedup with its 90 % interval"),
         *costs.columns(recs.ranking_cost),
@@ -143,7 +148,11 @@ def _ranked_row(
         Cell(fmt.DASH)
         if rec.status in NO_GAIN
         else Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
-        *costs.cells(rec.cost, rec.gain_per_cost, ranking_cost, notes, brief=True),
+        *(
+            [Cell(fmt.DASH)] * 4
+            if rec.status == "refused"
+            else costs.cells(rec.cost, rec.gain_per_cost, ranking_cost, notes, brief=True)
+        ),
         Cell(fmt.optional_share(rec.p_best), rec.p_best),
         Cell(
             carriers(rec.carried_by) or (fmt.DASH if rec.status in NO_GAIN else "nothing is saved")
@@ -170,8 +179,8 @@ def carriers(ops: tuple[OpShare, ...], limit: int = 2) -> str:
 def figures(recs: Recommendations) -> list[Figure]:
     """Four figures an executive reads."""
     result = []
-    if recs.recommendations:
-        first = recs.recommendations[0]
+    first = head(recs)
+    if first is not None:
         result.append(Figure(fmt.gain(first.gain), "gain of the first recommendation",
                              f"{first.headline}, {first.label}; 90 % interval"))  # fmt: skip
         if first.p_best is not None:

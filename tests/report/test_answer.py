@@ -1,0 +1,209 @@
+"""What the head of the report promises: error beside coverage, bounds beside costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from codesign.recommend.schema import (
+    BacktestRow,
+    Cost,
+    CostItem,
+    Interval,
+    OpShare,
+    Recommendation,
+    Recommendations,
+    WorkloadBacktestRow,
+)
+from codesign.report import render_html, render_markdown
+from codesign.report.table import Footnotes
+from codesign.report.views import backtest, costs, ranking, verdicts
+from tests.report.factory import recommendations
+from tests.report.reading import read_html
+
+change = msgspec.structs.replace
+
+
+def row(measured: float, value: float, half: float) -> WorkloadBacktestRow:
+    gain = Interval(value, value - half, value + half)
+    return WorkloadBacktestRow(
+        "w", "a", "b", measured, gain, value / measured - 1, gain.lo <= measured <= gain.hi, ()
+    )
+
+
+def with_rows(*rows: WorkloadBacktestRow) -> Recommendations:
+    recs = recommendations()
+    return change(recs, backtest=change(recs.backtest, workloads=rows))
+
+
+def card(recs: Recommendations) -> ranking.Figure:
+    (found,) = [f for f in ranking.figures(recs) if "error" in f.label]
+    return found
+
+
+def test_the_card_shows_the_error_and_the_width_beside_the_coverage() -> None:
+    # Errors of 10, 20 and 0 %; half widths of 0.2 / 1.1, 0.3 / 1.2 and 0.5 / 1: 31.06 % on average.
+    figure = card(with_rows(row(1.0, 1.1, 0.2), row(1.0, 1.2, 0.3), row(1.0, 1.0, 0.5)))
+    assert figure.value == "10.0 %"
+    assert "3 of 3 lie inside their 90 % interval, on average ±31.1 %." in figure.detail
+    assert "composed from measured kernels; no end-to-end run" in figure.detail
+
+
+@pytest.mark.parametrize(
+    ("hits", "n", "wide"), [(20, 20, True), (19, 19, False), (38, 40, False), (39, 40, True)]
+)
+def test_over_wide_is_said_of_enough_rows_only(hits: int, n: int, wide: bool) -> None:
+    rows = [row(1.0, 1.0, 0.1)] * hits + [row(2.0, 1.0, 0.1)] * (n - hits)
+    assert ("wider than they need be" in card(with_rows(*rows)).detail) == wide
+    summary = " ".join(backtest.summary(with_rows(*rows).backtest))
+    assert ("wider than they need be" in summary) == wide
+
+
+def test_groups_of_ops_with_too_wide_intervals_are_marked() -> None:
+    old: BacktestRow = recommendations().backtest.ops[0]
+    wide = change(old, op_class="all_reduce custom", precision="", coverage_90=0.99, n=50,
+                  target="t", tier="spec-only", source=None, median_ape=0.01)  # fmt: skip
+    few = change(wide, n=19)
+    bench = change(recommendations().backtest, ops=(wide, few), workloads=())
+    table = backtest.op_table(bench)
+    assert table is not None
+    assert [r[-2].text for r in table.rows] == ["interval too wide", "–"]
+    (line,) = [m for m in backtest.misses(bench) if "wider than it need be" in m]
+    # One space where a collective has no precision.
+    assert "all_reduce custom on t, spec-only (99.0 %)" in line
+
+
+def cost(power: CostItem, note: str = "") -> Cost:
+    none = CostItem(None, "mm2", "nobody says", "unknown")
+    return Cost(none, power, CostItem(5.0, "USD", "list", "modelled", "central", 4.0, 8.0), note)
+
+
+UPPER = CostItem(68.94, "W", "all of it", "assumed", "upper", 27.6, 68.94)
+LOWER = CostItem(3.9, "W", "one end", "modelled", "lower", 3.9, 17.0)
+
+
+def test_a_bound_is_marked_in_the_cell_and_turns_round_in_the_gain_per_cost() -> None:
+    notes = Footnotes()
+    cells = costs.cells(cost(UPPER), 0.042, "W per GPU", notes, brief=True)
+    assert [c.text for c in cells[1:]] == ["≤ 68.9 W", "+5.00 USD", "≥ 0.0420"]
+    lower = costs.cells(cost(LOWER), 1.01, "W per GPU", notes, brief=True)
+    assert [lower[1].text, lower[3].text] == ["≥ 3.90 W", "≤ 1.01"]
+    said = [note for _, note in notes.items()]
+    assert any(note.startswith("≤: an upper bound") for note in said)
+    assert any(note.startswith("≥: a lower bound") for note in said)
+    # Ranked by money, neither bound touches the ratio.
+    assert costs.cells(cost(UPPER), 0.4, "USD per GPU", notes)[3].text == "0.400"
+
+
+def test_sources_give_the_range_as_a_factor() -> None:
+    notes = Footnotes()
+    costs.cells(cost(UPPER), 0.042, "W per GPU", notes)
+    assert (
+        "Power, assumed, upper bound, 90 % range 0.4 to 1.0 times the value: all of it"
+        in dict(notes.items()).values()
+    )
+
+
+def test_costs_in_words() -> None:
+    text = costs.in_words(cost(UPPER, "needs another die: x"), 0.042, "W per GPU")
+    assert text == (
+        "it costs at most 68.9 W and 5.00 USD per GPU, which is at least 0.0420 % per W (no source "
+        "gives its area), and it needs another die"
+    )
+
+
+def first(recs: Recommendations, **changes: Any) -> Recommendations:
+    head, *rest = recs.recommendations
+    return change(recs, recommendations=(change(head, **changes), *rest))
+
+
+def test_a_step_beyond_the_reticle_has_a_footnote() -> None:
+    big = cost(UPPER, "needs another die: the die of 814 mm2 would grow")
+    page = read_html(render_html(first(recommendations(), cost=big)))
+    cell = page.tables["ranking-table"][1][4]
+    assert cell.startswith("– (")
+    assert "Needs another die: the die of 814 mm² would grow." in page.text
+
+
+def test_one_name_stands_once_among_the_carriers_of_a_workload() -> None:
+    def op(name: str, shape: str, saved: float) -> OpShare:
+        return OpShare("w", "collective", name, shape, "bf16", "measured", 0.1, saved)
+
+    ops = (op("tp.all_gather", "a", 0.2), op("gate", "b", 0.25), op("tp.all_gather", "c", 0.1))
+    assert ranking.carriers(ops) == "tp.all_gather, 2 shapes, in w (30.0 %); gate in w (25.0 %)"
+
+
+def test_a_lever_that_was_not_studied_claims_no_gain() -> None:
+    from codesign.recommend.status import NOT_STUDIED
+
+    recs = recommendations()
+    none = Interval(1.0, 1.0, 1.0)
+    points = [
+        change(p, gain=none, by_workload={}, gain_per_cost=None) for p in recs.levers[0].points
+    ]
+    lever = change(recs.levers[0], status="not_studied", reason=NOT_STUDIED["hbm_capacity"],
+                   elasticity=None, saturates_at=None, saturation_note="", binding_before={},
+                   binding_after={}, carried_by=(), points=tuple(points))  # fmt: skip
+    line: Recommendation = next(r for r in recs.recommendations if r.lever == lever.lever)
+    line = change(line, status="not_studied", verdict="open", gain=none,
+                  gain_per_cost=None, p_best=None, carried_by=(), evidence={})  # fmt: skip
+    recs = change(recs, levers=(lever,), recommendations=(line,), warnings=())
+    page = read_html(render_html(recs))
+    assert "x1 exactly" not in page.text
+    assert "No effect" not in [c for r in page.tables["ranking-table"] for c in r]
+    assert "not-worth-table" not in page.tables
+    assert page.tables["no-verdict-table"][1][1] == "Not studied"
+    row = page.tables["ranking-table"][1]
+    assert (row[2], row[3], row[7], row[-1]) == ("Open", "–", "–", "Not studied")
+    # Its costs stand, its curve does not.
+    assert "cost of each step; what it gains was not studied" in page.text
+    assert "curve" not in " ".join(page.ids)
+    assert "What would tell, possible today" in render_markdown(recs)
+
+
+def test_verdicts_discriminate_and_say_by_how_much() -> None:
+    recs = recommendations()
+    head, other, *rest = recs.recommendations
+    watts = CostItem(10.0, "USD", "x", "modelled")
+    price = Cost(watts, watts, watts)
+    head = change(head, verdict="first", cost=price, gain_per_cost=0.4)
+    other = change(other, verdict="costly", cost=price, gain_per_cost=0.1)
+    recs = change(recs, recommendations=(head, other, *rest))
+    by_lever = {x.lever: x for x in recs.levers}
+    assert verdicts.advice(recs, head, by_lever[head.lever]) == "First"
+    assert verdicts.advice(recs, other, by_lever[other.lever]) == (
+        f"Costly: 25.0 % of the gain per USD of the first, {head.headline}"
+    )
+    assert "Worth considering" not in render_html(recs)
+
+
+def test_the_answer_admits_that_the_draws_favour_another() -> None:
+    recs = recommendations()
+    head, other, *rest = recs.recommendations
+    order = (change(head, p_best=0.2), change(other, p_best=0.7), *rest)
+    text = ranking.how_sure(change(recs, recommendations=order))
+    assert "Its lead is narrow" in text
+    assert f"More often, in 70.0 % of them, {ranking.step_in_words(other)} is best" in text
+    assert "More often" not in ranking.how_sure(first(recs, p_best=0.9))
+
+
+def test_caveats_stand_in_the_section_and_at_the_head() -> None:
+    recs = first(recommendations(), caveats=("deep-v3: the wait is not typical: all of it",))
+    recs = change(recs, warnings=("deep-v3: the wait is not typical", "nothing measured this"))
+    for text in (read_html(render_html(recs)).text, render_markdown(recs)):
+        assert "deep-v3: the wait is not typical: all of it." in text
+        # A name keeps its case at the head of a line, a sentence gets its capital.
+        assert "deep-v3: the wait is not typical." in text
+        assert "Nothing measured this." in text
+
+
+def test_the_shipped_words_cover_every_status_and_verdict() -> None:
+    from typing import get_args
+
+    from codesign.recommend.schema import Status, Verdict
+    from codesign.report.views.terms import STATUS_WORDS, VERDICT_WORDS
+
+    assert set(STATUS_WORDS) == set(get_args(Status))
+    assert set(VERDICT_WORDS) == set(get_args(Verdict))
