@@ -15,14 +15,18 @@ if TYPE_CHECKING:
 
 _SUPPORTED = (
     "a characterization (.parquet), a PyTorch/Kineto trace (.json, .json.gz), an Nsight Systems "
-    "export (.sqlite) or its kernel summary (.csv), an Nsight Compute page (.csv, text) "
-    "or the log of an nccl-tests run"
+    "export (.sqlite) or its kernel summary (.csv), an Nsight Compute page (.csv, text), an XPlane "
+    "profile (.xplane.pb) or the log of an nccl-tests run"
 )
 # In this order: an Nsight page may quote names that hold the marks of a later kind.
 _TEXT_MARKS = (
     ("nccl-tests", re.compile(rb"nThread|nccl-tests|\bbusbw\b")),
     ("nsys-stats", re.compile(rb"Total Time \(|\bInstances\b.*\bName\b")),
     ("ncu", re.compile(rb'==PROF==|"Kernel Name"|Context \d+, Stream \d+')),
+)
+# An XSpace begins with a plane: its length, its number if it has one, its name.
+_XSPACE = re.compile(
+    rb"\n[\x80-\xff]{0,9}[\x00-\x7f](\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12[\x01-\x7f][/#A-Za-z]"
 )
 _HEAD_BYTES = 8192
 
@@ -44,6 +48,12 @@ def read(
     if not paths:
         raise UsageError(f"no file given; expected {_SUPPORTED}")
     kinds = {p: _kind(p) for p in paths}
+    if len(paths) == 1 and kinds[paths[0]] == "xplane":
+        from codesign.sources.xplane import read_xplane
+
+        return read_xplane(
+            paths[0], system=system, workload=workload, allow_truncated=allow_truncated
+        )
     if len(paths) == 1 and kinds[paths[0]] != "json":
         return _read_one(paths[0], kinds[paths[0]], system, workload)
     for p, kind in kinds.items():
@@ -110,9 +120,13 @@ def _kind(path: Path) -> str:
             return "sqlite"
         if head[:2] == b"\x1f\x8b":
             head = _unpacked(head)
+            if _XSPACE.match(head):
+                raise DataError(f"{path}: a compressed XPlane profile; unpack it with gunzip first")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot read: {reason}") from error
+    if _XSPACE.match(head) or path.name.endswith(".xplane.pb"):
+        return "xplane"
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return "json"
     for kind, mark in _TEXT_MARKS:
