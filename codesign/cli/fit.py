@@ -78,7 +78,7 @@ def _table(content: ModelFile) -> list[str]:
 
 
 def _row(unit: Unit) -> tuple[str, ...]:
-    between = (unit.between.family_sd**2 + unit.between.gpu_sd**2) ** 0.5
+    between = unit.between.gpu_spread_sd
     return (
         unit.model, unit.variant, str(unit.score.n), str(len(unit.gpus)),
         f"{unit.score.median_ape:.1%}", f"{unit.score.bias:+.1%}", f"{between:.1%}",

@@ -60,6 +60,12 @@ class Between(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...] = ()
     """Random effects of the families, where the op model has some."""
 
+    @property
+    def gpu_spread_sd(self) -> float:
+        """Spread of a new GPU around the model, where it is largest."""
+        families = max([self.family_sd, *(effect.sd for effect in self.effects)])
+        return float(np.hypot(families, self.gpu_sd))
+
 
 def between_gpus(
     blocks: Sequence[Block],

@@ -78,7 +78,7 @@ _PARAMETERS = (
               "(assumed unless measured)", prior_sd=0.4),
 )  # fmt: skip
 _EFFECTS: Mapping[str, Mapping[str, float]] = {
-    "latency": {"launches": 1.0, "overhead_s": 1.0, "step_s": 1.0, "pipeline_s": 1.0},
+    "latency": {"overhead_s": 1.0, "step_s": 1.0, "pipeline_s": 1.0},
     # The middle, sqrt(latency x bytes / bandwidth), moves by half of either.
     "bandwidth": {"efficiency": -1.0, "switch_efficiency": -1.0, "bridge_efficiency": -1.0,
                   "sm_bytes_per_clock": -1.0, "pipeline_s": 1.0},

@@ -146,6 +146,8 @@ def _effects_var(part: Part, z: Array, hw: HardwareArrays, carry: Array | float)
     """
     effects = part.unit.between.effects
     total = np.zeros(part.rows.size)
+    if not effects:
+        return total
     families, base = families_of(hw), part.shifts(hw)
     before = np.log(part.times(z, hw, base))
     for name in dict.fromkeys(families):

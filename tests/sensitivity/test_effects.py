@@ -38,7 +38,7 @@ def block(system: str, family: str, latency: float, bandwidth: float, kind: str)
     hw = hardware_arrays([load_system(system)])
     theta = np.array([p.initial for p in MODEL.parameters(kind)])
     names = [p.name for p in MODEL.parameters(kind)]
-    for name in ("launches", "overhead_s", "step_s"):
+    for name in ("overhead_s", "step_s"):
         theta[names.index(name)] *= latency
     theta[names.index("pipeline_s")] *= latency / bandwidth
     for name in ("efficiency", "switch_efficiency", "bridge_efficiency"):
