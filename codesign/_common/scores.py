@@ -60,10 +60,77 @@ class WorkloadBacktestRow(msgspec.Struct, frozen=True):
     """What was left out of the comparison, and why."""
 
 
+class ExperimentRow(msgspec.Struct, frozen=True):
+    """A natural experiment beside its projection. Ratios are time before / time after."""
+
+    name: str
+    title: str
+    lever: str
+    role: Literal["test", "control"]
+    before: str
+    after: str
+    moved: dict[str, float]
+    """After / before of every quantity of the hardware that differed."""
+    measured: float
+    """As the kernel tables give it today, where they do; else as published."""
+    measured_lo: float | None
+    measured_hi: float | None
+    n: int | None
+    measured_by: Literal["kernels", "composed", "published"]
+    stated: float
+    """As the record states it."""
+    agrees: bool | None
+    """Whether the stated ratio is that of the tables; None where they cannot tell."""
+    projected: Interval | None
+    inside: bool | None
+    """Whether the measured ratio lies in the projected 90 % interval."""
+    why_not: str
+    """Why nothing was projected, or recomputed; empty if it was."""
+    trained_on: tuple[str, ...]
+    confounders: tuple[str, ...]
+    source: str
+
+
+class LeverEvidence(msgspec.Struct, frozen=True):
+    """One lever of one workload: what a shipped part showed, and what was projected."""
+
+    lever: str
+    before: str
+    after: str
+    factor: float
+    """What the part moved the lever by."""
+    measured: float
+    """d ln(gain) / d ln(lever), other quantities that moved allowed for."""
+    measured_sd: float
+    projected: float
+
+
+class LeverOrderRow(msgspec.Struct, frozen=True):
+    """Whether the order of a workload's levers is that which shipped parts show."""
+
+    workload: str
+    system: str
+    levers: tuple[LeverEvidence, ...]
+    """By measured effect, largest first."""
+    decided: int
+    """Pairs of levers whose measured effects differ by more than their noise."""
+    reversed: tuple[tuple[str, str], ...]
+    """Decided pairs (larger, smaller) that the projection has the other way round."""
+    trained_on: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def agrees(self) -> bool | None:
+        """None where no pair is decided."""
+        return None if not self.decided else not self.reversed
+
+
 class Backtest(msgspec.Struct, frozen=True):
     """The content of the backtest file."""
 
     ops: tuple[BacktestRow, ...] = ()
     workloads: tuple[WorkloadBacktestRow, ...] = ()
+    experiments: tuple[ExperimentRow, ...] = ()
+    lever_order: tuple[LeverOrderRow, ...] = ()
     protocol: str = ""
     schema_version: int = BACKTEST_SCHEMA_VERSION

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from codesign._common.errors import CheckFailedError, UsageError
+from codesign._common.text import printable
 from codesign.cli._common import Progress, check_overwrite, force_option, quiet_option, wrote
 
 if TYPE_CHECKING:
@@ -20,12 +22,15 @@ if TYPE_CHECKING:
 PROTOCOLS = ("time-ordered", "leave-one-gpu-out", "quick")
 _COMPARE = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _CONDITION = re.compile(r"\s*([a-z_0-9]+)\s*(>=|<=|>|<)\s*([0-9.]+)\s*(?:@\s*(.+?)\s*)?")
+EXPERIMENT_METRICS = ("missed", "reversed")
+"""Experiments outside their interval; workloads whose levers are in another order."""
 _METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
 
 
 @click.command("backtest")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True,
-              help="Scores (JSON) to write.")  # fmt: skip
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("-o", "--output", type=click.Path(path_type=Path),
+              help="Scores (JSON) to write; may be left out with --experiments.")  # fmt: skip
 @click.option("--protocol", type=click.Choice(PROTOCOLS), default="time-ordered",
               show_default=True, help="Which GPUs train and which are scored.")  # fmt: skip
 @click.option("--quick", is_flag=True,
@@ -36,14 +41,20 @@ _METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
 @click.option("--rows", type=click.IntRange(min=1),
               help="Rows scored of a group and target; default 4000, quick 400.")  # fmt: skip
 @click.option("--all-rows", is_flag=True, help="Score whole tables.")
+@click.option("--experiments", is_flag=True,
+              help="Instead: natural experiments, all or by NAME, beside what a model that has "
+                   "not seen them projects; and the order of levers (lever-order).")  # fmt: skip
 @click.option("--ops-only", is_flag=True, help="Leave the workload-level backtest out.")
 @click.option("--fail-on", multiple=True, metavar="CONDITION",
               help="Exit 5 if a score meets it, such as 'mape>0.2' or "
-                   "'median_ape>0.05@gemm bf16'; may be repeated.")  # fmt: skip
+                   "'median_ape>0.05@gemm bf16'; of experiments 'missed>0@hbm_bandwidth' or "
+                   "'reversed>0'. May be repeated.")  # fmt: skip
 @quiet_option
 @force_option
 def command(
-    output: Path,
+    names: tuple[str, ...],
+    output: Path | None,
+    experiments: bool,
     protocol: str,
     quick: bool,
     framework: str,
@@ -60,8 +71,18 @@ def command(
     Example, every protocol's rule being that a target is never trained on:
       codesign backtest -o backtest.json --protocol time-ordered
       codesign backtest -o backtest.json --quick --fail-on 'mape>0.5@gemm'
+      codesign backtest --experiments h200-stream-triad lever-order
     """
-    conditions = [_condition(text) for text in fail_on]
+    known = EXPERIMENT_METRICS if experiments else _METRICS
+    conditions = [_condition(text, known) for text in fail_on]
+    if experiments:
+        _refuse_unused()
+        _experiments(names, output, conditions, force, quiet)
+        return
+    if names:
+        raise UsageError(f"{names[0]}: only --experiments takes names; add it, or drop the name")
+    if output is None:
+        raise UsageError("-o is missing; expected the name of a file, such as backtest.json")
     if all_rows and rows is not None:
         raise UsageError("--all-rows and --rows exclude each other; give one of them")
     check_overwrite([output], force, suffix=".json")
@@ -96,11 +117,45 @@ def command(
         raise CheckFailedError(f"{len(failed)} score(s) failed a check; first: {failed[0]}")
 
 
+def _refuse_unused() -> None:
+    """Options that choose op scores say nothing of experiments."""
+    context = click.get_current_context()
+    for name in ("protocol", "quick", "framework", "rows", "all_rows", "ops_only"):
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} has no effect with --experiments; drop one of them")
+
+
+def _experiments(
+    names: tuple[str, ...], output: Path | None, conditions: Sequence[Condition], force: bool,
+    quiet: bool,
+) -> None:  # fmt: skip
+    """Print the table (asked for, so ``quiet`` keeps it where no file is written) and check it."""
+    from codesign._common.files import write_text
+    from codesign.cli import _experiments as asked
+
+    if output is not None:
+        check_overwrite([output], force, suffix=".json")
+    result = asked.run(names, quiet)
+    if output is not None:
+        write_text(output, _json(result))
+    if output is None or not quiet:
+        for line in asked.lines(result):
+            click.echo(printable(line))
+    if output is not None:
+        wrote(output, quiet)
+    asked.check(result, conditions)
+
+
 class Condition:
     """``METRIC OP NUMBER [@ WORDS]``: met by rows that hold every one of the words."""
 
     def __init__(self, metric: str, sign: str, limit: float, words: tuple[str, ...]) -> None:
         self.metric, self.sign, self.limit, self.words = metric, sign, limit, words
+
+    def holds(self, value: float) -> bool:
+        """Whether ``value`` meets it."""
+        return bool(_COMPARE[self.sign](value, self.limit))
 
     def failures(self, rows: Sequence[BacktestRow]) -> list[str]:
         """One line for every row that meets the condition; ``bias`` counts without sign."""
@@ -109,17 +164,17 @@ class Condition:
             label = _label(row)
             value = float(getattr(row, self.metric))
             value = abs(value) if self.metric == "bias" else value
-            if set(self.words) <= set(label.split()) and _COMPARE[self.sign](value, self.limit):
+            if set(self.words) <= set(label.split()) and self.holds(value):
                 found.append(f"{label}: {self.metric} = {value:.3g} {self.sign} {self.limit:g}")
         return found
 
 
-def _condition(text: str) -> Condition:
+def _condition(text: str, metrics: tuple[str, ...] = _METRICS) -> Condition:
     match = _CONDITION.fullmatch(text)
-    if match is None or match[1] not in _METRICS:
+    if match is None or match[1] not in metrics:
         raise UsageError(
             f"--fail-on {text!r}: expected METRIC>NUMBER or METRIC<NUMBER, then @WORDS to choose "
-            f"rows; metrics: {', '.join(_METRICS)}"
+            f"rows; metrics: {', '.join(metrics)}"
         )
     try:
         limit = float(match[3])

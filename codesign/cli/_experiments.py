@@ -1,0 +1,164 @@
+"""`codesign backtest --experiments`: what is printed, and what fails a check."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codesign._common.errors import CheckFailedError
+from codesign.cli._common import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codesign._common.scores import Backtest, ExperimentRow, LeverOrderRow
+    from codesign.cli.backtest import Condition
+
+LEVER_ORDER = "lever-order"
+"""Name that asks for the order of levers, beside those of experiments."""
+
+
+def run(names: tuple[str, ...], quiet: bool) -> Backtest:
+    """Every experiment, or ``names`` of them; raises UsageError for an unknown one."""
+    from codesign._common.scores import Backtest
+    from codesign.projection.experiments import experiment_rows, load_experiments
+    from codesign.projection.experiments.order import HOLD_OUT, lever_orders
+    from codesign.projection.experiments.run import fit_on, training_gpus
+    from codesign.sensitivity.backtest_rows import RowCache
+    from codesign.sources.perfdb import PerfDB
+
+    wanted = tuple(n for n in names if n != LEVER_ORDER)
+    ordering = not names or LEVER_ORDER in names
+    experiments = load_experiments(wanted) if wanted or not names else ()
+    db = _Cached(PerfDB(), RowCache)
+    models: dict[tuple[str, ...], Any] = {}
+
+    def fitter(_: Any, gpus: tuple[str, ...]) -> Any:
+        if gpus not in models:
+            models[gpus] = fit_on(db, gpus)
+        return models[gpus]
+
+    with Progress("experiments", quiet) as progress:
+        rows = experiment_rows(db, experiments, fitter=fitter, note=progress.say)
+        orders: tuple[LeverOrderRow, ...] = ()
+        if ordering:
+            progress.say("fit for the order of levers")
+            orders = lever_orders(db, fitter(db, training_gpus(db, HOLD_OUT)), note=progress.say)
+    text = "natural experiments, each projected by a model fitted without the GPUs held out"
+    return Backtest(experiments=rows, lever_order=orders, protocol=text)
+
+
+class _Cached:
+    """A kernel database whose last tables are kept: experiments read the same ones."""
+
+    def __init__(self, db: Any, cache: Any) -> None:
+        self._db, self._cache = db, cache(db)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache if name == "training_ops" else self._db, name)
+
+
+def lines(result: Backtest) -> list[str]:
+    """The table of experiments, its confounders, and the order of levers."""
+    found: list[str] = []
+    if result.experiments:
+        found += [*_table([_HEADS, *(_cells(r) for r in result.experiments)]), ""]
+        found += [_summary(result.experiments)]
+    for row in result.lever_order:
+        found.append(_order_line(row))
+    if result.lever_order:
+        decided = [r for r in result.lever_order if r.agrees is not None]
+        good = sum(bool(r.agrees) for r in decided)
+        found.append(
+            f"order of levers: {good} of {len(decided)} workloads as shipped parts show it; "
+            f"{len(result.lever_order) - len(decided)} have no pair that the parts decide"
+        )
+    return found
+
+
+_HEADS = ("experiment", "lever", "n", "measured", "projected", "90 % interval", "inside?",
+          "confounders")  # fmt: skip
+
+
+def _cells(row: ExperimentRow) -> tuple[str, ...]:
+    p = row.projected
+    verdict = "-" if row.inside is None else "yes" if row.inside else "NO"
+    notes = [*row.confounders, *([f"not projected: {row.why_not}"] if row.why_not else [])]
+    if row.agrees is False:
+        notes.insert(0, f"the record states x{row.stated:g}")
+    return (
+        row.name, row.lever + (" (control)" if row.role == "control" else ""),
+        "-" if row.n is None else str(row.n), _times(row.measured), "-" if p is None else
+        _times(p.value), "-" if p is None else f"{_times(p.lo)} to {_times(p.hi)}", verdict,
+        "; ".join(notes) or "-",
+    )  # fmt: skip
+
+
+def _times(value: float) -> str:
+    return f"x{value:.3g}" if value >= 10 else f"x{value:.2f}"
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return [
+        "  ".join(
+            cell.rjust(width) if 2 <= i <= 4 else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _summary(rows: Sequence[ExperimentRow]) -> str:
+    scored = [r for r in rows if r.inside is not None]
+    inside = sum(bool(r.inside) for r in scored)
+    checked = [r for r in rows if r.agrees is not None]
+    return (
+        f"{inside} of {len(scored)} projected ratios have the measured one inside their 90 % "
+        f"interval; {len(rows) - len(scored)} not projected; {sum(map(_agrees, checked))} of "
+        f"{len(checked)} stated ratios are those of the kernel tables"
+    )
+
+
+def _agrees(row: ExperimentRow) -> bool:
+    return row.agrees is True
+
+
+def _order_line(row: LeverOrderRow) -> str:
+    parts = [
+        f"{e.lever} {e.measured:+.2f}±{1.645 * e.measured_sd:.2f} (projected {e.projected:+.2f})"
+        for e in row.levers
+    ]
+    verdict = {True: "as measured", False: "REVERSED", None: "undecided"}[row.agrees]
+    wrong = "".join(f"; {a} before {b}" for a, b in row.reversed)
+    return f"{row.workload}: {' > '.join(parts)}: {verdict}{wrong} ({row.note})"
+
+
+def check(result: Backtest, conditions: Sequence[Condition] = ()) -> None:
+    """Raise CheckFailedError (exit code 5) where a record states another ratio than the tables
+    give, or a condition holds: ``missed`` and ``reversed`` count rows that have all its words.
+    """
+    wrong = [r for r in result.experiments if r.agrees is False]
+    if wrong:
+        r = wrong[0]
+        raise CheckFailedError(
+            f"{len(wrong)} record(s) state a ratio that the kernel tables do not give; first: "
+            f"{r.name}: states x{r.stated:g}, tables give x{r.measured:.3f}; correct its "
+            "measured.ratio"
+        )
+    for condition in conditions:
+        found = _failing(result, condition.metric, set(condition.words))
+        if condition.holds(len(found)):
+            first = f"; first: {found[0]}" if found else ""
+            raise CheckFailedError(
+                f"{condition.metric} = {len(found)} {condition.sign} {condition.limit:g}{first}"
+            )
+
+
+def _failing(result: Backtest, metric: str, words: set[str]) -> list[str]:
+    if metric == "reversed":
+        return [r.workload for r in result.lever_order if r.reversed and words <= {r.workload}]
+    return [
+        r.name
+        for r in result.experiments
+        if r.inside is False and words <= {r.name, r.lever, r.role, r.measured_by}
+    ]
