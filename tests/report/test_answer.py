@@ -47,6 +47,7 @@ def test_the_card_shows_the_error_and_the_width_beside_the_coverage() -> None:
     # Errors of 10, 20 and 0 %; half widths of 0.2 / 1.1, 0.3 / 1.2 and 0.5 / 1: 31.06 % on average.
     figure = card(with_rows(row(1.0, 1.1, 0.2), row(1.0, 1.2, 0.3), row(1.0, 1.0, 0.5)))
     assert figure.value == "10.0 %"
+    assert "20.0 % at worst" in figure.detail
     assert "3 of 3 lie inside their 90 % interval, on average ±31.1 %." in figure.detail
     assert "composed from measured kernels; no end-to-end run" in figure.detail
 

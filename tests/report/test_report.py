@@ -150,6 +150,16 @@ def test_json_reads_back_as_the_same_file(tmp_path: Path) -> None:
     assert msgspec.json.decode(raw, type=Recommendations) == recommendations()
 
 
+def test_a_file_that_was_saved_and_read_renders_the_same(tmp_path: Path) -> None:
+    """Keys are sorted in the file; no row order may follow them."""
+    render(recommendations(), tmp_path / "recs.json")
+    raw = (tmp_path / "recs.json").read_bytes()
+    saved = msgspec.json.decode(raw, type=Recommendations)
+    left, right = read_html(render_html(saved)), read_html(render_html(recommendations()))
+    assert left.tables == right.tables
+    assert left.text == right.text
+
+
 @pytest.mark.parametrize("name", ["report.docx", "report", "report.HTML.bak"])
 def test_an_unknown_format_is_refused_with_the_list(name: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\.html, \.htm, \.md, \.markdown, \.json"):

@@ -77,7 +77,8 @@ def inputs_table(recs: Recommendations) -> Table | None:
     if not recs.provenance.inputs:
         return None
     rows = [
-        [Cell(name), Cell(digest, tag="hash")] for name, digest in recs.provenance.inputs.items()
+        [Cell(name), Cell(digest, tag="hash")]
+        for name, digest in sorted(recs.provenance.inputs.items())
     ]
     return make_table("inputs-table", "Input files", (Column("File"), Column("sha256")), rows)
 
@@ -86,7 +87,8 @@ def software_table(recs: Recommendations) -> Table | None:
     """Versions of what computed the numbers."""
     if not recs.provenance.software:
         return None
-    rows = [[Cell(name), Cell(version)] for name, version in recs.provenance.software.items()]
+    found = sorted(recs.provenance.software.items())
+    rows = [[Cell(name), Cell(version)] for name, version in found]
     columns = (Column("Software"), Column("Version"))
     return make_table("software-table", "Software", columns, rows)
 

@@ -136,7 +136,9 @@ def _costs_only(recs: Recommendations, lever: LeverResult, anchor: str) -> Table
 
 
 def _by_workload(lever: LeverResult, anchor: str, titles: dict[str, str]) -> Table | None:
-    names = list(dict.fromkeys(name for p in lever.points for name in p.by_workload))
+    # The order of the portfolio, whatever order a file was saved in.
+    found = {name for p in lever.points for name in p.by_workload}
+    names = [name for name in titles if name in found] + sorted(found - set(titles))
     if not names:
         return None
     columns = [Column("Workload"), *(Column(fmt.factor(p.factor), True) for p in lever.points)]

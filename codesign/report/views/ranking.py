@@ -193,7 +193,8 @@ def figures(recs: Recommendations) -> list[Figure]:
         result.append(Figure(
             fmt.share(median([abs(r.error) for r in rows])),
             "median error of whole-workload gains",
-            f"on unseen GPUs; {hits} of {len(rows)} lie inside their 90 % interval, on average "
+            f"on unseen GPUs, {fmt.share(max(abs(r.error) for r in rows))} at worst; {hits} of "
+            f"{len(rows)} lie inside their 90 % interval, on average "
             f"±{fmt.share(half_width(rows))}{wide}. {COMPOSED}",
         ))  # fmt: skip
     covered = sum(w.weight * sum(w.evidence.get(k, 0.0) for k in ("measured", "interpolated"))

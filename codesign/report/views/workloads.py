@@ -200,14 +200,15 @@ def _pairs_table(
 ) -> Table | None:
     if not pairs:
         return None
-    rows = [[Cell(key), Cell(_value_text(value))] for key, value in pairs.items()]
+    # Sorted, as a saved file has them.
+    rows = [[Cell(key), Cell(_value_text(value))] for key, value in sorted(pairs.items())]
     columns = (Column(titles[0]), Column(titles[1], wide=True))
     return make_table(id, caption, columns, rows)
 
 
 def _value_text(value: object) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{k} {_value_text(v)}" for k, v in value.items())
+        return ", ".join(f"{k} {_value_text(v)}" for k, v in sorted(value.items()))
     if isinstance(value, list | tuple):
         return ", ".join(_value_text(v) for v in value)
     return printable("" if value is None else str(value))
