@@ -8,8 +8,9 @@ import numpy as np
 
 from codesign._common.errors import CodesignError, DataError, UsageError
 from codesign._common.units import format_si
-from codesign.hardware import load_system
-from codesign.hardware.model import System
+from codesign.hardware import load_gpu, load_system
+from codesign.hardware.compare import differences, gpu_quantities
+from codesign.hardware.model import Gpu, System
 from codesign.workload.characterization import Characterization, Header, Quality, Reliability
 from codesign.workload.footprint import footprint
 from codesign.workload.overlap import overlap_windows
@@ -120,6 +121,15 @@ def _shares(ops: pd.DataFrame) -> str:
     return f"busy time by evidence: {', '.join(parts)}"
 
 
+def _altered(gpu: Gpu) -> list[str]:
+    """Quantities in which ``gpu`` is not the library's part whose name it bears."""
+    try:
+        part = load_gpu(gpu.name)
+    except CodesignError:
+        return []
+    return [d.path for d in differences(gpu_quantities(part), gpu_quantities(gpu)) if d.moved]
+
+
 def _quality(ops: pd.DataFrame, recipe: Recipe, system: System) -> Quality:
     time_s = ops["time_s"].to_numpy(dtype=float)
     known = ops[["flops", "bytes", "wire_bytes"]].notna().any(axis=1).to_numpy(dtype=bool)
@@ -133,6 +143,11 @@ def _quality(ops: pd.DataFrame, recipe: Recipe, system: System) -> Quality:
         warnings.append(
             f"about {format_si(need_bytes, 'B')} of HBM are needed on each GPU, {gpu.name} has "
             f"{format_si(gpu.hbm_capacity_bytes, 'B')}: this cannot run as described"
+        )
+    if altered := _altered(gpu):
+        warnings.append(
+            f"{gpu.name} differs from the part of that name in {', '.join(altered)}; the kernel "
+            "times are those of the part, and nothing here follows what was changed"
         )
     return Quality(
         known_work_share=float(time_s[known].sum()) / total_s,

@@ -188,6 +188,21 @@ def test_a_model_that_does_not_fit_the_memory_is_composed_with_a_warning(db):
     assert any("HBM" in w and "h100-sxm has 80" in w for w in too_large.header.quality.warnings)
 
 
+def test_a_part_that_only_bears_a_measured_name_is_told(db):
+    from codesign.hardware import load_system
+    from codesign.hardware.levers import apply_lever
+    from codesign.sources.compose import compose
+
+    recipe = load_recipe(DECODE)
+    shipped = load_system("hgx-h100")
+    faster = apply_lever(shipped, "hbm_bandwidth", 1.5)
+    plain, told = compose(recipe, db, shipped), compose(recipe, db, faster)
+    assert not any("differs" in w for w in plain.header.quality.warnings)
+    assert any("differs from the part of that name in memory.bandwidth;" in w
+               for w in told.header.quality.warnings)  # fmt: skip
+    assert plain.header.step_time_s == told.header.step_time_s
+
+
 def test_errors_name_the_recipe(db):
     from codesign.sources.compose import compose
 
