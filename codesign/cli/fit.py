@@ -51,7 +51,7 @@ def command(
     from codesign.sensitivity import fit
     from codesign.sources.perfdb import PerfDB
 
-    with Progress("reading kernel tables and fitting; about a minute", quiet):
+    with Progress("reading kernel tables and fitting; one to three minutes", quiet):
         model = fit(PerfDB(), exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
         model.save(output)
     if not quiet:
