@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -20,6 +22,7 @@ MAX_DURATION_NS = 10 * 86_400 * 10**9
 # (spacing 2**-10 us), so rounding gives the nanosecond back: 101 days.
 _EXACT_US = 2.0**43
 _MAX_TEXT = 64
+_THREE_DECIMALS = re.compile(rb"-?\d{1,15}\.\d{3}(?:,-?\d{1,15}\.\d{3})*+")
 
 
 def one_ns(value: object) -> int:
@@ -41,13 +44,15 @@ def one_ns(value: object) -> int:
     return int((number * 1000).to_integral_value())
 
 
-def to_ns(values: Sequence[int | float | str | None]) -> Ints | None:
+def to_ns(values: Sequence[object]) -> Ints | None:
     """Times in ns, INVALID_NS where there is none.
 
-    None if a float is too large to be exact: decode the same events with times as
-    text and use ``text_to_ns``.
+    ``values`` are numbers or text, or raw JSON values (``msgspec.Raw``). None if a float is too
+    large to be exact: decode the same events with times as raw values.
     """
     kinds = set(map(type, values))
+    if kinds == {msgspec.Raw}:
+        return _raw_to_ns(values)  # type: ignore[arg-type]
     if not kinds - {int, float}:
         try:
             if float not in kinds:
@@ -63,14 +68,19 @@ def to_ns(values: Sequence[int | float | str | None]) -> Ints | None:
                 return None
         except OverflowError:
             pass
-    if any(type(v) is float and not abs(v) < _EXACT_US for v in values):
+    if any(isinstance(v, float) and not abs(v) < _EXACT_US for v in values):
         return None
     return np.array([one_ns(v) for v in values], dtype=np.int64)
 
 
-def text_to_ns(values: Sequence[object]) -> Ints:
-    """Times in ns from raw JSON values (``msgspec.Raw``), INVALID_NS where there is none."""
-    return np.array([one_ns(bytes(v).decode("ascii", "replace")) for v in values], dtype=np.int64)  # type: ignore[call-overload]
+def _raw_to_ns(values: Sequence[msgspec.Raw]) -> Ints:
+    text = b",".join(values)
+    if _THREE_DECIMALS.fullmatch(text):
+        # As exporters write them: without the point they are nanoseconds.
+        whole = np.fromstring(text.replace(b".", b"").decode(), dtype=np.int64, sep=",")
+        if len(whole) == len(values) and np.abs(whole).max() < _MAX_US * 1000:
+            return whole
+    return np.array([one_ns(bytes(v).decode("ascii", "replace")) for v in values], dtype=np.int64)
 
 
 def to_ids(values: Sequence[int | float | str | None]) -> Ints:

@@ -21,21 +21,21 @@ from codesign.sources.kineto._bytestream import ByteStream
 from codesign.sources.kineto._mend import EVENT_BOUNDARY, mend_name, sanitize
 from codesign.sources.kineto._scan import (
     BYTE,
-    EXACT_LIST,
     LIST,
     OBJECT,
     ONE,
     REFUSED,
     Event,
-    ExactEvent,
     cuts,
     decoded,
     event_follows,
     object_end,
     skip,
 )
+from codesign.sources.kineto._typed import EventDecoder, Groups
 
-WINDOW_BYTES = 8 << 20
+# Large enough for the parser to run long, small enough to stay in the processor's cache.
+WINDOW_BYTES = 1 << 20
 MAX_EVENT_BYTES = 32 << 20
 MAX_METADATA_BYTES = 64 << 20
 _LAST = re.compile(rb"\}\s*\]\s*(?:,\s*\"|\}|$)")
@@ -60,22 +60,23 @@ class Findings:
 class Chunk:
     """Decoded events and the text that they came from, a JSON list."""
 
-    events: list[Event]
+    groups: Groups
+    """By category as written, in file order."""
     text: bytes
     offset: int
     """Byte of the (unpacked) file that ``text[0]`` stands for, give or take repairs."""
 
-    def exact_events(self) -> list[ExactEvent]:
-        """The same events with times as text."""
-        return EXACT_LIST.decode(self.text)
-
-    def offset_of(self, index: int) -> int:
-        """Byte offset in the file of event ``index``. Slow: for messages only."""
+    def offset_of(self, category: str, index: int) -> int:
+        """Byte offset in the file of an event of ``groups``. Slow: for messages only."""
         position = 1
-        for _ in range(index):
-            end, _ = object_end(self.text, skip(self.text, position))
-            position = end
-        return self.offset + skip(self.text, position)
+        seen = -1
+        for event in LIST.decode(self.text):
+            position = skip(self.text, position)
+            seen += (event.cat or "") == category
+            if seen == index:
+                break
+            position, _ = object_end(self.text, position)
+        return self.offset + position
 
 
 @dataclass
@@ -101,8 +102,19 @@ class EventReader:
         self._repair = repair
         self._offset = 0
         self._bare = False
+        self._decoder = EventDecoder()
         self.metadata: dict[str, msgspec.Raw] = {}
         self.findings = Findings()
+
+    @property
+    def odd_args(self) -> int:
+        """Events whose arguments had unexpected types."""
+        return self._decoder.odd_args
+
+    def exact(self, chunk: Chunk) -> Chunk:
+        """The chunk with its times as text, as all further ones will be."""
+        self._decoder.use_exact_times()
+        return Chunk(self._decoder.groups(chunk.text), chunk.text, chunk.offset)
 
     def chunks(self) -> Iterator[Chunk]:
         """Chunks of events in file order."""
@@ -112,8 +124,8 @@ class EventReader:
             at_end = len(more) < WINDOW_BYTES
             data = data + more if data else more
             taken = self._take(data, at_end)
-            if taken.chunk is not None and taken.chunk.events:
-                self.findings.events += len(taken.chunk.events)
+            if taken.chunk is not None and taken.chunk.groups:
+                self.findings.events += sum(map(len, taken.chunk.groups.values()))
                 yield taken.chunk
             data = data[taken.used :]
             self._offset += taken.used
@@ -142,7 +154,8 @@ class EventReader:
             taken = self._attempt(b"[" + data, len(data), ends_here=True)
             return taken if isinstance(taken, _Taken) else None
         for cut, resume in cuts(data):
-            taken = self._attempt(b"[" + data[:cut] + b"]", resume, ends_here=False)
+            text = b"".join((b"[", memoryview(data)[:cut], b"]"))
+            taken = self._attempt(text, resume, ends_here=False)
             if isinstance(taken, _Taken):
                 return taken
             if not taken:
@@ -152,7 +165,7 @@ class EventReader:
     def _attempt(self, text: bytes, used: int, *, ends_here: bool) -> _Taken | bool:
         """A success, or whether an earlier cut may help."""
         try:
-            return _Taken(used, ends_here, Chunk(LIST.decode(text), text, self._offset - 1))
+            return _Taken(used, ends_here, self._chunk(text))
         except REFUSED as error:
             message = str(error)
             byte = BYTE.search(message)
@@ -161,11 +174,13 @@ class EventReader:
             end = text.rfind(b"]", 0, int(byte[1]) - 1)
             text = text[: end + 1]
             # The bracket that opens ``text`` is ours, so ``end`` counts what was used.
-            return _Taken(end, True, Chunk(LIST.decode(text), text, self._offset - 1))
+            return _Taken(end, True, self._chunk(text))
+
+    def _chunk(self, text: bytes) -> Chunk:
+        return Chunk(self._decoder.groups(text), text, self._offset - 1)
 
     def _take_careful(self, data: bytes, at_end: bool) -> _Taken:
         """Event by event, each found by the parser: locates or mends what is malformed."""
-        events: list[Event] = []
         pieces: list[bytes] = []
         position = 0
         closed = False
@@ -187,11 +202,9 @@ class EventReader:
             else:
                 piece = data[position:end]
             if event is not None:
-                events.append(event)
                 pieces.append(piece)
             position = end
-        text = b"[" + b",".join(pieces) + b"]"
-        return _Taken(position, closed, Chunk(events, text, self._offset - 1))
+        return _Taken(position, closed, self._chunk(b"[" + b",".join(pieces) + b"]"))
 
     def _swallowed(self, data: bytes, position: int, at_end: bool) -> bool:
         """Whether an event without an end is malformed, rather than cut off."""

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from codesign.sources.kineto._bytestream import ByteStream
-from codesign.sources.kineto._scan import Event
 from codesign.sources.kineto._times import (
     INVALID_NS,
     MAX_DURATION_NS,
     Ints,
-    text_to_ns,
     to_ids,
     to_ns,
+)
+from codesign.sources.kineto._typed import (
+    DeviceArgs,
+    DeviceEvent,
+    Id,
+    LaunchArgs,
+    LaunchEvent,
+    OpArgs,
+    OpEvent,
 )
 from codesign.sources.kineto.categories import (
     CATEGORIES,
@@ -31,47 +39,9 @@ from codesign.sources.kineto.categories import (
 from codesign.sources.kineto.classify import inputs_read
 from codesign.sources.kineto.decode import Chunk, EventReader, Findings, located_error
 
-_Id = int | float | str | None
 T = TypeVar("T")
-A = TypeVar("A", bound=msgspec.Struct)
 _NO_INPUTS = (b"", b"", b"")
-_NO_TEXT = msgspec.Raw(b"")
-
-
-class DeviceArgs(msgspec.Struct, gc=False):
-    """Arguments of a kernel, copy or memset."""
-
-    device: _Id = None
-    stream: _Id = None
-    correlation: _Id = None
-    external: _Id = msgspec.field(default=None, name="External id")
-    external_old: _Id = msgspec.field(default=None, name="external id")
-    size: _Id = msgspec.field(default=None, name="bytes")
-    collective: str | None = msgspec.field(default=None, name="Collective name")
-    in_elements: _Id = msgspec.field(default=None, name="In msg nelems")
-    out_elements: _Id = msgspec.field(default=None, name="Out msg nelems")
-    dtype: str | None = None
-    group_size: _Id = msgspec.field(default=None, name="Group size")
-    group_ranks: _Id = msgspec.field(default=None, name="Process Group Ranks")
-
-
-class LaunchArgs(msgspec.Struct, gc=False):
-    """Arguments of a runtime or driver call."""
-
-    correlation: _Id = None
-    external: _Id = msgspec.field(default=None, name="External id")
-    external_old: _Id = msgspec.field(default=None, name="external id")
-
-
-class OpArgs(msgspec.Struct, gc=False):
-    """Arguments of an operator or annotation; shapes stay text until needed."""
-
-    external: _Id = msgspec.field(default=None, name="External id")
-    external_old: _Id = msgspec.field(default=None, name="external id")
-    dims: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Dims")
-    types: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input type")
-    types_old: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Type")
-    concrete: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
+_NO_DEVICE_ARGS, _NO_LAUNCH_ARGS, _NO_OP_ARGS = DeviceArgs(), LaunchArgs(), OpArgs()
 
 
 class CommArgs(msgspec.Struct, frozen=True, gc=False):
@@ -102,7 +72,10 @@ class Coder(Generic[T]):
 
     def codes(self, values: Sequence[T]) -> Ints:
         """Codes of ``values``."""
-        return np.array([self.code(v) for v in values], dtype=np.int64)
+        codes: list[int | None] = list(map(self._codes.get, values))
+        if None in codes:
+            codes = [self.code(v) for v in values]
+        return np.array(codes, dtype=np.int64)
 
 
 @dataclass
@@ -153,8 +126,8 @@ class TraceBuilder:
         self._stream = stream
         self._repair = repair
         self._names: Coder[str] = Coder()
-        self._threads: Coder[tuple[_Id, _Id]] = Coder()
-        self._processes: Coder[_Id] = Coder()
+        self._threads: Coder[tuple[Id, Id]] = Coder()
+        self._processes: Coder[Id] = Coder()
         self._devices: Coder[str] = Coder()
         self._streams: Coder[str] = Coder()
         self._inputs: Coder[tuple[bytes, bytes, bytes]] = Coder()
@@ -162,61 +135,77 @@ class TraceBuilder:
         self._comms: Coder[CommArgs] = Coder()
         self._device, self._launch, self._op = _Table(), _Table(), _Table()
         self._categories: Counter[str] = Counter()
-        self._odd_args = 0
-        self._device_args = self._args_reader(DeviceArgs)
-        self._launch_args = self._args_reader(LaunchArgs)
-        self._op_args = self._args_reader(OpArgs)
+        self._reads: list[int] = []
+        self._thread_code: dict[tuple[Id, Id], int] = {}
 
-    def add(self, chunk: Chunk, findings: Findings) -> None:
+    def add(self, chunk: Chunk, reader: EventReader) -> None:
         """Take the events of one chunk.
 
         Raises DataError for a kernel or copy whose time is missing or negative,
         unless repairing, where it is dropped and counted.
         """
-        buckets: dict[str | None, list[Event]] = defaultdict(list)
-        for event in chunk.events:
-            buckets[event.cat].append(event)
-        exact: dict[int, tuple[msgspec.Raw, msgspec.Raw]] = {}
-        for category, events in buckets.items():
-            name = (category or "").lower()
-            self._categories[name] += len(events)
-            kind = CATEGORIES.get(name, IGNORED)
-            if kind == IGNORED:
-                continue
-            events = [e for e in events if e.ph == "X"]  # noqa: PLW2901
-            if not events:
-                continue
-            starts = to_ns([e.ts for e in events])
-            lasts = to_ns([e.dur for e in events])
-            if starts is None or lasts is None:
-                if not exact:
-                    again = chunk.exact_events()
-                    exact = {id(e): (x.ts, x.dur) for e, x in zip(chunk.events, again, strict=True)}
-                pairs = [exact[id(e)] for e in events]
-                starts = text_to_ns([p[0] for p in pairs])
-                lasts = text_to_ns([p[1] for p in pairs])
+        timed = self._timed(chunk)
+        if timed is None:
+            chunk = reader.exact(chunk)
+            timed = self._timed(chunk)
+            assert timed is not None
+        for category, events in chunk.groups.items():
+            self._categories[category.lower()] += len(events)
+        for category, (events, starts, lasts) in timed.items():
+            kind = CATEGORIES[category.lower()]
             if kind in (KERNEL, MEMCPY, MEMSET):
-                self._add_device(kind, events, (starts, lasts), chunk, findings)
+                bad = self._untimed(category, events, (starts, lasts), chunk, reader.findings)
+                if bad is not None:
+                    events = [e for e, b in zip(events, bad, strict=True) if not b]  # noqa: PLW2901
+                    starts, lasts = starts[~bad], lasts[~bad]  # noqa: PLW2901
+                if events:
+                    self._add_device(kind, events, starts, lasts)
             elif kind == LAUNCH:
                 self._add_launches(events, starts, lasts)
             else:
                 self._add_ops(kind, events, starts, lasts)
 
-    def _add_device(
-        self, kind: int, events: list[Event], times: tuple[Ints, Ints],
-        chunk: Chunk, findings: Findings,
-    ) -> None:  # fmt: skip
-        starts, lasts = times
-        bad = (starts == INVALID_NS) | (lasts < 0) | (lasts > MAX_DURATION_NS)
-        if bad.any():
-            if not self._repair:
-                self._refuse(events[int(bad.argmax())], chunk)
-            findings.dropped += int(bad.sum())
-            events = [e for e, b in zip(events, bad, strict=True) if not b]
-            starts, lasts = starts[~bad], lasts[~bad]
+    def _timed(self, chunk: Chunk) -> dict[str, tuple[list[Any], Ints, Ints]] | None:
+        """Kept events by category with start and duration; None if floats would round those."""
+        timed = {}
+        for category, group in chunk.groups.items():
+            if CATEGORIES.get(category.lower(), IGNORED) == IGNORED:
+                continue
+            events = [e for e in group if e.ph == "X"]
             if not events:
-                return
-        args = self._device_args(events)
+                continue
+            starts, lasts = to_ns([e.ts for e in events]), to_ns([e.dur for e in events])
+            if starts is None or lasts is None:
+                return None
+            timed[category] = events, starts, lasts
+        return timed
+
+    def _untimed(
+        self, category: str, events: list[DeviceEvent], times: tuple[Ints, Ints],
+        chunk: Chunk, findings: Findings,
+    ) -> npt.NDArray[np.bool_] | None:  # fmt: skip
+        """Events without a usable time, to be dropped; None if all have one."""
+        starts, lasts = times
+        bad: npt.NDArray[np.bool_] = (
+            (starts == INVALID_NS) | (lasts < 0) | (lasts > MAX_DURATION_NS)
+        )
+        if not bad.any():
+            return None
+        if not self._repair:
+            event = events[int(bad.argmax())]
+            index = next(i for i, e in enumerate(chunk.groups[category]) if e is event)
+            ts, dur = (str(_shown(t))[:40] for t in (event.ts, event.dur))
+            raise located_error(
+                self._stream, chunk.offset_of(category, index),
+                f"{category} {(event.name or '')[:80]!r} has ts={ts}, dur={dur}; "
+                "expected microseconds, dur not negative and below ten days",
+                "--repair drops such events",
+            )  # fmt: skip
+        findings.dropped += int(bad.sum())
+        return bad
+
+    def _add_device(self, kind: int, events: list[DeviceEvent], starts: Ints, lasts: Ints) -> None:
+        args = [e.args or _NO_DEVICE_ARGS for e in events]
         comm = np.full(len(events), -1, dtype=np.int64)
         for i, a in enumerate(args):
             if a.collective is not None or a.in_elements is not None:
@@ -238,70 +227,58 @@ class TraceBuilder:
             size=to_ids([a.size for a in args]),
         )  # fmt: skip
 
-    def _refuse(self, event: Event, chunk: Chunk) -> None:
-        index = next(i for i, e in enumerate(chunk.events) if e is event)
-        raise located_error(
-            self._stream, chunk.offset_of(index),
-            f"{event.cat} {(event.name or '')[:80]!r} has ts={event.ts!r}, dur={event.dur!r}; "
-            "expected microseconds, dur not negative and below ten days",
-            "--repair drops such events",
-        )  # fmt: skip
-
-    def _add_launches(self, events: list[Event], starts: Ints, lasts: Ints) -> None:
-        args = self._launch_args(events)
+    def _add_launches(self, events: list[LaunchEvent], starts: Ints, lasts: Ints) -> None:
+        args = [e.args or _NO_LAUNCH_ARGS for e in events]
         known = starts != INVALID_NS
         self._launch.add(
             start=np.where(known, starts, 0), end=np.where(known, starts + np.maximum(lasts, 0), 0),
             name=self._names.codes([e.name or "" for e in events]),
-            thread=self._threads.codes([(e.pid, _thread(e.tid)) for e in events]),
+            thread=self._thread_codes(events),
             process=self._processes.codes([e.pid for e in events]),
             correlation=to_ids([a.correlation for a in args]),
             external=to_ids(_external(args)),
             timed=known.astype(np.int64),
         )  # fmt: skip
 
-    def _add_ops(self, kind: int, events: list[Event], starts: Ints, lasts: Ints) -> None:
+    def _add_ops(self, kind: int, events: list[OpEvent], starts: Ints, lasts: Ints) -> None:
         known = starts != INVALID_NS
         if not known.all():
             events = [e for e, k in zip(events, known, strict=True) if k]
             starts, lasts = starts[known], lasts[known]
             if not events:
                 return
-        args = self._op_args(events)
-        texts = [e.name or "" for e in events]
-        inputs = [
-            _NO_INPUTS if (reads := inputs_read(t)) == 0
-            else (bytes(a.dims), bytes(a.types) or bytes(a.types_old),
-                  bytes(a.concrete) if reads > 1 else b"")
-            for t, a in zip(texts, args, strict=True)
-        ]  # fmt: skip
+        args = [e.args or _NO_OP_ARGS for e in events]
+        names = self._names.codes([e.name or "" for e in events])
         self._op.add(
             start=starts, end=starts + np.maximum(lasts, 0),
-            kind=np.full(len(events), kind, dtype=np.int64),
-            name=self._names.codes(texts),
-            thread=self._threads.codes([(e.pid, _thread(e.tid)) for e in events]),
+            kind=np.full(len(events), kind, dtype=np.int64), name=names,
+            thread=self._thread_codes(events),
             external=to_ids(_external(args)),
-            inputs=self._inputs.codes(inputs),
+            inputs=self._input_codes(names, args),
         )  # fmt: skip
 
-    def _args_reader(self, kind: type[A]) -> Callable[[list[Event]], list[A]]:
-        many = msgspec.json.Decoder(list[kind])  # type: ignore[valid-type]
-        one = msgspec.json.Decoder(kind)
+    def _input_codes(self, names: Ints, args: list[OpArgs]) -> Ints:
+        """Codes of the recorded inputs of the ops whose inputs are read, 0 of others."""
+        for name in self._names.values[len(self._reads) :]:
+            self._reads.append(inputs_read(name))
+        reads = np.array(self._reads, dtype=np.int64)[names]
+        codes = np.zeros(len(args), dtype=np.int64)
+        rows = np.flatnonzero(reads).tolist()
+        codes[rows] = self._inputs.codes([
+            (bytes(a.dims), bytes(a.types) or bytes(a.types_old),
+             bytes(a.concrete) if reads[i] > 1 else b"")
+            for i in rows if (a := args[i])
+        ])  # fmt: skip
+        return codes
 
-        def read(events: list[Event]) -> list[A]:
-            try:
-                return many.decode(b"[" + b",".join([e.args for e in events]) + b"]")
-            except (msgspec.DecodeError, RecursionError):
-                return [alone(e) for e in events]
-
-        def alone(event: Event) -> A:
-            try:
-                return one.decode(event.args)
-            except (msgspec.DecodeError, RecursionError):
-                self._odd_args += 1
-                return kind()
-
-        return read
+    def _thread_codes(self, events: Sequence[LaunchEvent] | Sequence[OpEvent]) -> Ints:
+        pairs = [(e.pid, e.tid) for e in events]
+        codes = list(map(self._thread_code.get, pairs))
+        if None in codes:
+            for pid, tid in pairs:
+                self._thread_code[pid, tid] = self._threads.code((pid, _thread(tid)))
+            codes = [self._thread_code[pair] for pair in pairs]
+        return np.array(codes, dtype=np.int64)
 
     def finish(self, reader: EventReader) -> Trace:
         """The columns; the builder is used up."""
@@ -315,7 +292,7 @@ class TraceBuilder:
             names=self._names.values, devices=self._devices.values,
             inputs=self._inputs.values, comms=self._comms.values,
             metadata=reader.metadata, findings=reader.findings, unknown_categories=unknown,
-            python_events=self._categories["python_function"], odd_args=self._odd_args,
+            python_events=self._categories["python_function"], odd_args=reader.odd_args,
         )  # fmt: skip
 
 
@@ -327,18 +304,22 @@ def load_trace(stream: ByteStream, *, allow_truncated: bool, repair: bool) -> Tr
     reader = EventReader(stream, allow_truncated=allow_truncated, repair=repair)
     builder = TraceBuilder(stream, repair=repair)
     for chunk in reader.chunks():
-        builder.add(chunk, reader.findings)
+        builder.add(chunk, reader)
     trace = builder.finish(reader)
     trace.sha256 = stream.sha256()
     trace.size = stream.size
     return trace
 
 
-def _external(args: Sequence[DeviceArgs] | Sequence[LaunchArgs] | Sequence[OpArgs]) -> list[_Id]:
+def _external(args: Sequence[DeviceArgs] | Sequence[LaunchArgs] | Sequence[OpArgs]) -> list[Id]:
     return [a.external_old if a.external is None else a.external for a in args]
 
 
-def _thread(tid: _Id) -> _Id:
+def _shown(time: object) -> object:
+    return bytes(time).decode("utf-8", "replace") if isinstance(time, msgspec.Raw) else time
+
+
+def _thread(tid: Id) -> Id:
     # Old exporters write the same thread id now as a number, now as text.
     return int(tid) if isinstance(tid, str) and tid.isascii() and tid.isdigit() else tid
 

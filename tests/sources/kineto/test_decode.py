@@ -18,7 +18,7 @@ from tests.sources.kineto.traces import Event, document, kernel, launch
 def names(path: Path) -> list[str | None]:
     with ByteStream(path) as stream:
         reader = EventReader(stream, allow_truncated=False, repair=False)
-        return [e.name for chunk in reader.chunks() for e in chunk.events]
+        return [e.name for c in reader.chunks() for group in c.groups.values() for e in group]
 
 
 def tricky() -> list[Event]:
