@@ -11,7 +11,16 @@ from codesign.report.charts.calibration import Calibration, calibration
 from codesign.report.charts.dots import DotChart, DotInput, dot_chart
 from codesign.report.table import Table
 from codesign.report.text import remark, slug
-from codesign.report.views import appendix, backtest, costs, levers, ranking, verdicts, workloads
+from codesign.report.views import (
+    appendix,
+    backtest,
+    costs,
+    experiments,
+    levers,
+    ranking,
+    verdicts,
+    workloads,
+)
 
 
 @dataclass(frozen=True)
@@ -24,6 +33,8 @@ class BacktestView:
     workloads: Table | None
     chart: DotChart | None
     ops: Table | None
+    experiments: Table | None
+    lever_order: Table | None
 
 
 @dataclass(frozen=True)
@@ -97,9 +108,11 @@ def build(recs: Recommendations) -> ReportView:
 def _backtest(recs: Recommendations) -> BacktestView:
     b = recs.backtest
     chart = calibration("calibration", "Projected against measured gain", b.workloads)
-    return BacktestView(backtest.summary(b), backtest.misses(b), chart,
-                        backtest.workload_table(b), backtest.op_chart(b),
-                        backtest.op_table(b))  # fmt: skip
+    return BacktestView(
+        (*backtest.summary(b), *experiments.summary(b)), backtest.misses(b), chart,
+        backtest.workload_table(b), backtest.op_chart(b), backtest.op_table(b),
+        experiments.experiment_table(b), experiments.order_table(b),
+    )  # fmt: skip
 
 
 def _ranking_chart(recs: Recommendations) -> DotChart | None:

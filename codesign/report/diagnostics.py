@@ -117,8 +117,8 @@ def _overview(units: Sequence[UnitDiagnostics], anchors: Sequence[str]) -> Table
         between = (unit.family_sd**2 + unit.gpu_sd**2) ** 0.5
         ill = unit.condition_number > ILL_CONDITIONED
         rows.append([
-            Cell(unit.model, href=f"#{anchor}"), Cell(unit.variant), Cell(fmt.count(unit.n), unit.n),
-            Cell(str(len(unit.by_gpu)), len(unit.by_gpu)),
+            Cell(unit.model, href=f"#{anchor}"), Cell(unit.variant),
+            Cell(fmt.count(unit.n), unit.n), Cell(str(len(unit.by_gpu)), len(unit.by_gpu)),
             Cell(f"{fmt.signed_share(worst.bias)} {worst.name}", abs(worst.bias)),
             Cell(fmt.share(unit.residual_sd), unit.residual_sd), Cell(fmt.share(between), between),
             Cell(f"{unit.condition_number:,.0f}", unit.condition_number, tag="miss" if ill else ""),

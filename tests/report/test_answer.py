@@ -208,3 +208,36 @@ def test_the_shipped_words_cover_every_status_and_verdict() -> None:
 
     assert set(STATUS_WORDS) == set(get_args(Status))
     assert set(VERDICT_WORDS) == set(get_args(Verdict))
+
+
+def test_natural_experiments_stand_beside_the_backtest_with_their_misses() -> None:
+    from codesign._common.scores import ExperimentRow, LeverEvidence, LeverOrderRow
+
+    def made(**changes: Any) -> ExperimentRow:
+        values: dict[str, Any] = {
+            "name": "hbm", "title": "H100 to H200", "lever": "hbm_bandwidth", "role": "test",
+            "before": "hgx-h100", "after": "hgx-h200", "moved": {"hbm_bandwidth": 1.43},
+            "measured": 1.42, "measured_lo": 1.36, "measured_hi": 1.45, "n": 40,
+            "measured_by": "kernels", "stated": 1.4, "agrees": True,
+            "projected": Interval(1.38, 1.3, 1.41), "inside": False, "why_not": "",
+            "trained_on": ("h100-sxm",), "confounders": ("sm_clock",), "source": "tables",
+        }  # fmt: skip
+        return ExperimentRow(**(values | changes))
+
+    rows = (made(), made(title="control", inside=True), made(projected=None, inside=None))
+    hbm, sms = (LeverEvidence(k, "a", "b", 1.4, m, 0.01, p)
+                for k, m, p in (("hbm_bandwidth", 0.8, 0.1), ("sm_count", 0.2, 0.7)))  # fmt: skip
+    order = LeverOrderRow("decode", "hgx-h100", (hbm, sms), 1, (("hbm_bandwidth", "sm_count"),), ())
+    recs = recommendations()
+    recs = change(recs, backtest=change(recs.backtest, experiments=rows, lever_order=(order,)))
+    page = read_html(render_html(recs))
+    first_row = page.tables["backtest-experiments"][1]
+    assert first_row[1] == "HBM bandwidth"
+    assert first_row[5:7] == ["x1.420", "x1.360 to x1.450"]
+    assert first_row[9:] == ["x1.380 [1.300, 1.410]", "no: missed", "SM clock"]
+    assert "1 of 2 measured ratios lie inside" in page.text
+    assert "1 more could not be projected" in page.text
+    assert page.tables["backtest-lever-order"][1][-1] == (
+        "no: projected SM count before HBM bandwidth"
+    )
+    assert "0 of 1 workloads" in render_markdown(recs)

@@ -18,7 +18,7 @@ COMPOSED = "Both sides are composed from measured kernels; no end-to-end run is 
 
 def summary(backtest: Backtest) -> tuple[str, ...]:
     """Sentences, one a fact; a single one where nothing was scored."""
-    if not backtest.ops and not backtest.workloads:
+    if not (backtest.ops or backtest.workloads or backtest.experiments or backtest.lever_order):
         return (
             "No backtest was supplied, so nothing here says how far the projections are to be "
             "trusted. Run `codesign backtest` and pass its file.",
