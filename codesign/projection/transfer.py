@@ -24,7 +24,12 @@ Array = NDArray[np.float64]
 
 _Z_90 = 1.645
 OWN_SHARED = 0.5
-"""Assumed share of an op's own variance that the other ops of its class have in common."""
+"""Share of an op's own variance that the other ops of its class have in common.
+
+Intraclass correlation of residuals, A100 and H100 each left out, of ops within three octaves
+of each other in every dimension: median 0.56 over 22 variants and GPUs (0.13 to 0.83), less
+between ops further apart.
+"""
 _SHAPE = ("op_class", "precision", "kv_precision", "m", "n", "k", "batch", "heads", "kv_heads",
           "q_len", "kv_len", "head_dim", "window", "experts", "topk", "collective",
           "message_bytes", "group_size")  # fmt: skip
