@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from codesign.sensitivity.effects import Effect
-from codesign.sensitivity.estimate import Block, Estimate
+from codesign.sensitivity.estimate import Block, Estimate, families_worth, family_weights
 from codesign.sensitivity.hardware_arrays import Array
 
 PRIOR_GPU_SD = 0.08
@@ -93,7 +93,7 @@ def between_gpus(
     carry = {kind: _carry([p for p in pairs if p[0] == kind], kind) for kind in ASSUMED_CARRY}
     residual_sd = max((hi - lo) / (2 * 1.645), 0.01)
     return Between(
-        family_sd=family_sd, family_degrees=_families(blocks) + PRIOR_GPUS, gpu_sd=gpu_sd,
+        family_sd=family_sd, family_degrees=families_worth(blocks) + PRIOR_GPUS, gpu_sd=gpu_sd,
         method=method,
         residual_sd=residual_sd,
         carry_same=carry["same"][0], carry_cross=carry["cross"][0],
@@ -104,18 +104,6 @@ def between_gpus(
         gain_sd=_gain_sd(pairs),
         effects=effects,
     )  # fmt: skip
-
-
-def _families(blocks: Sequence[Block]) -> float:
-    """How many families of equal weight the blocks are worth."""
-    weight = np.array(list(_family_weights(blocks).values()))
-    return float(weight.sum() ** 2 / (weight**2).sum())
-
-
-def _family_weights(blocks: Sequence[Block]) -> dict[str, float]:
-    """Weight of each family: parts with GDDR memory say little about the others."""
-    names = sorted({b.architecture for b in blocks})
-    return {name: max(b.weight for b in blocks if b.architecture == name) for name in names}
 
 
 def _components(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[float, float, str]:
@@ -130,7 +118,7 @@ def _components(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[fl
         found, method = _moments(blocks, means), "moments"
     family_var, gpu_var = found
     within = max(len(blocks) - len(families), 0)
-    count = _families(blocks)
+    count = families_worth(blocks)
     # A family left out is predicted from the others, one fewer than a new one will be; and
     # what the parameters themselves are unsure of is in their covariance already.
     family_var = _shrink(family_var * (count - 1.0) / count, count, PRIOR_GPU_SD)
@@ -181,7 +169,7 @@ def _moments(blocks: Sequence[Block], means: Array) -> tuple[float, float]:
     data = pd.DataFrame({"family": [b.architecture for b in blocks], "mean": means})
     by_family = data.groupby("family")["mean"]
     within = by_family.var().mean()
-    weights = _family_weights(blocks)
+    weights = family_weights(blocks)
     squares = by_family.mean() ** 2
     between = np.average(squares, weights=[weights[str(f)] for f in squares.index])
     return float(between), 0.0 if np.isnan(within) else float(within)

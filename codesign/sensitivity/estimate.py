@@ -120,7 +120,7 @@ def estimate(
         ridge=np.array([1.0 / (p.prior_sd or VAGUE_PRIOR_SD) for p in parameters]),
     )
     z = _solve(problem, parameters, max_nfev)
-    return _finish(problem, z, cluster, [b.architecture for b in blocks])
+    return _finish(problem, z, cluster, blocks)
 
 
 def _solve(problem: _Problem, parameters: Sequence[Parameter], max_nfev: int) -> Array:
@@ -155,8 +155,20 @@ def _solve(problem: _Problem, parameters: Sequence[Parameter], max_nfev: int) ->
     return np.asarray(solution.x, dtype=np.float64)
 
 
+def family_weights(blocks: Sequence[Block]) -> dict[str, float]:
+    """Weight of each silicon family: parts with GDDR memory say little about the others."""
+    names = sorted({b.architecture for b in blocks})
+    return {name: max(b.weight for b in blocks if b.architecture == name) for name in names}
+
+
+def families_worth(blocks: Sequence[Block]) -> float:
+    """How many families of equal weight the blocks are worth."""
+    weight = np.array(list(family_weights(blocks).values()))
+    return float(weight.sum() ** 2 / (weight**2).sum())
+
+
 def _finish(
-    problem: _Problem, z: Array, cluster: NDArray[np.intp], architectures: list[str]
+    problem: _Problem, z: Array, cluster: NDArray[np.intp], blocks: Sequence[Block]
 ) -> Estimate:
     residual = problem.measured - problem.log_times(z)
     columns = []
@@ -167,11 +179,12 @@ def _finish(
     jacobian = np.column_stack(columns)
     robust = 1.0 / np.sqrt(1.0 + (residual / SOFT_L1_SCALE) ** 2)
     weight = problem.weight * robust / SOFT_L1_SCALE**2
-    names = np.array(architectures)[cluster]
+    names = np.array([b.architecture for b in blocks])[cluster]
     moved, left_out = _jackknife(jacobian, residual, weight, names, problem.ridge)
     information = jacobian.T @ (jacobian * weight[:, None]) + np.diag(problem.ridge**2)
-    groups = moved.shape[0]
-    jackknife = moved.T @ moved * (groups - 1) / groups if groups > 1 else 0.0
+    # Where one family outweighs the others, what moves without it is not its sampling error.
+    worth = families_worth(blocks)
+    jackknife = moved.T @ moved * (worth - 1.0) / worth if len(moved) > 1 else 0.0
     covariance = np.linalg.inv(information) + jackknife
     root = np.sqrt(weight)[:, None] * jacobian
     norms = np.linalg.norm(root, axis=0)
