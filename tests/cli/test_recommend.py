@@ -109,7 +109,7 @@ def test_weights_of_any_scale_are_shares_and_it_is_said(portfolio: str, tmp_path
 
 
 def test_the_reason_of_a_refused_lever_is_printed(portfolio: str) -> None:
-    assert "refused: FP4 throughput: fp4_throughput: h100-sxm has no" in _run(portfolio).output
+    assert "refused: FP4 throughput: h100-sxm has no dense FP4 peak" in _run(portfolio).output
 
 
 def test_a_baseline_file_is_relative_to_its_portfolio(portfolio: str, tmp_path: Path) -> None:

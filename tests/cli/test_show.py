@@ -102,7 +102,7 @@ def test_a_backtest(tmp_path):
         trained_on=("a100-sxm",),
     )  # fmt: skip
     path = tmp_path / "backtest.json"
-    path.write_bytes(msgspec.json.encode(Backtest((row,), (workload,), "leave one out")))
+    path.write_bytes(msgspec.json.encode(Backtest((row,), (workload,), protocol="leave one out")))
     text = show(path)
     for part in ("leave one out", "4.3%", "44.0%", "1.360x", "1.330x (1.200 to 1.500)", "-2.2%"):
         assert part in text, part
