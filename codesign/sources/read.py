@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError, UsageError
+from codesign.sources._heads import is_execution_trace, is_xspace
 
 if TYPE_CHECKING:
+    from codesign.sources.execution_trace import ExecutionTrace
     from codesign.workload.characterization import Characterization
 
 _SUPPORTED = (
@@ -24,10 +26,6 @@ _TEXT_MARKS = (
     ("nsys-stats", re.compile(rb"Total Time \(|\bInstances\b.*\bName\b")),
     ("ncu", re.compile(rb'==PROF==|"Kernel Name"|Context \d+, Stream \d+')),
 )
-# An XSpace begins with a plane: its length, its number if it has one, its name.
-_XSPACE = re.compile(
-    rb"\n[\x80-\xff]{0,9}[\x00-\x7f](\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12[\x01-\x7f][/#A-Za-z]"
-)
 _HEAD_BYTES = 8192
 
 
@@ -38,16 +36,35 @@ def read(
     workload: str | None = None,
     allow_truncated: bool = False,
     repair: bool = False,
+    execution_trace: str | Path | Sequence[str | Path] = (),
 ) -> Characterization:
     """Read one file, or the traces of several ranks of one job.
+
+    An ``execution_trace`` (PyTorch's or Chakra's), which may stand among the paths as well,
+    adds shapes to the Kineto trace of the same run; of several ranks by the files' names.
 
     Raises DataError if a file is unreadable or of no supported kind, UsageError if
     several files are not all traces.
     """
-    paths = [Path(path)] if isinstance(path, str | Path) else [Path(p) for p in path]
+    paths = _paths(path)
     if not paths:
         raise UsageError(f"no file given; expected {_SUPPORTED}")
-    kinds = {p: _kind(p) for p in paths}
+    kinds = {p: _kind(p) for p in [*paths, *_paths(execution_trace)]}
+    executions = [p for p, kind in kinds.items() if kind == "execution trace"]
+    for p in _paths(execution_trace):
+        if p not in executions:
+            raise DataError(
+                f"{p}: no execution trace; expected the .json of PyTorch's ExecutionTraceObserver "
+                "or a Chakra .et"
+            )
+    paths = [p for p in paths if p not in executions]
+    if not paths:
+        raise DataError(
+            f"{executions[0]}: an execution trace: it has shapes but no times of a device; give "
+            "it beside the Kineto trace of the same run (--from TRACE --execution-trace FILE)"
+        )
+    if executions and any(kinds[p] != "json" for p in paths):
+        raise UsageError(f"{executions[0]}: an execution trace goes with a Kineto trace only")
     if len(paths) == 1 and kinds[paths[0]] == "xplane":
         from codesign.sources.xplane import read_xplane
 
@@ -56,14 +73,28 @@ def read(
         )
     if len(paths) == 1 and kinds[paths[0]] != "json":
         return _read_one(paths[0], kinds[paths[0]], system, workload)
-    for p, kind in kinds.items():
-        if kind != "json":
+    for p in paths:
+        if kinds[p] != "json":
             raise UsageError(f"{p}: several files are read as traces of one job; this is not one")
     from codesign.sources.kineto import read_kineto
 
     return read_kineto(
-        paths, system=system, workload=workload, allow_truncated=allow_truncated, repair=repair
-    )
+        paths, system=system, workload=workload, allow_truncated=allow_truncated, repair=repair,
+        execution_traces=_executions(paths, executions),
+    )  # fmt: skip
+
+
+def _paths(path: str | Path | Sequence[str | Path]) -> list[Path]:
+    return [Path(path)] if isinstance(path, str | Path) else [Path(p) for p in path]
+
+
+def _executions(traces: list[Path], executions: list[Path]) -> dict[Path, ExecutionTrace]:
+    """The execution trace of each trace that has one."""
+    if not executions:
+        return {}
+    from codesign.sources.execution_trace import pair, read_execution_trace
+
+    return {t: read_execution_trace(e) for t, e in pair(traces, executions).items()}
 
 
 def _read_one(path: Path, kind: str, system: str | None, workload: str | None) -> Characterization:
@@ -120,12 +151,14 @@ def _kind(path: Path) -> str:
             return "sqlite"
         if head[:2] == b"\x1f\x8b":
             head = _unpacked(head)
-            if _XSPACE.match(head):
+            if is_xspace(head):
                 raise DataError(f"{path}: a compressed XPlane profile; unpack it with gunzip first")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot read: {reason}") from error
-    if _XSPACE.match(head) or path.name.endswith(".xplane.pb"):
+    if is_execution_trace(head):
+        return "execution trace"
+    if is_xspace(head) or path.name.endswith(".xplane.pb"):
         return "xplane"
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return "json"

@@ -62,6 +62,7 @@ class OpArgs(msgspec.Struct, gc=False):
     types: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input type")
     types_old: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Input Type")
     concrete: msgspec.Raw = msgspec.field(default=_NO_TEXT, name="Concrete Inputs")
+    record: Id = msgspec.field(default=None, name="Record function id")
 
 
 class Typed(msgspec.Struct, gc=False):

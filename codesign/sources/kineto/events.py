@@ -87,7 +87,8 @@ class Trace:
     launches: dict[str, Ints]
     """start, end, name, thread, process, correlation, external."""
     ops: dict[str, Ints]
-    """start, end, kind, name, thread, external, inputs."""
+    """start, end, kind, name, thread, external, inputs; record: the record function id, under
+    which an execution trace knows the op (may be absent)."""
     names: list[str]
     devices: list[str]
     inputs: list[tuple[bytes, bytes, bytes]]
@@ -288,7 +289,7 @@ class TraceBuilder:
                 "start end kind name device stream correlation external size comm"
             ),
             launches=self._launch.join("start end name thread process correlation external timed"),
-            ops=self._op.join("start end kind name thread external inputs"),
+            ops=self._op.join("start end kind name thread external inputs record"),
             names=self._names.values, devices=self._devices.values,
             inputs=self._inputs.values, comms=self._comms.values,
             metadata=reader.metadata, findings=reader.findings, unknown_categories=unknown,

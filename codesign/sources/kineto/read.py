@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from codesign._common.errors import UsageError
 from codesign._common.text import encodable
@@ -12,10 +13,13 @@ from codesign._common.units import format_si
 from codesign.hardware import load_system
 from codesign.sources.kineto import metadata
 from codesign.sources.kineto._bytestream import ByteStream
-from codesign.sources.kineto.events import load_trace
+from codesign.sources.kineto.events import Trace, load_trace
 from codesign.sources.kineto.rank import characterize_rank
 from codesign.sources.kineto.ranks import resolve_ranks
 from codesign.workload.characterization import Characterization, SourceFile
+
+if TYPE_CHECKING:
+    from codesign.sources.execution_trace import ExecutionTrace
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _SUFFIXES = (".gz", ".json", ".trace", ".pt")
@@ -28,6 +32,7 @@ def read_kineto(
     repair: bool = False,
     system: str | None = None,
     workload: str | None = None,
+    execution_traces: Mapping[Path, ExecutionTrace] | None = None,
 ) -> Characterization:
     """Characterize a PyTorch profiler (Kineto) trace, or the traces of several ranks.
 
@@ -41,6 +46,7 @@ def read_kineto(
         repair: mend or drop malformed events, and count them.
         system: name of the system, where the trace's device does not tell it.
         workload: name of the workload; by default the file's.
+        execution_traces: by path of a trace, what gives shapes to its ops.
 
     Raises:
         DataError: a file is malformed, truncated or holds no device activity.
@@ -54,16 +60,18 @@ def read_kineto(
     recorded: list[int | None] = []
     found: list[Characterization] = []
     sources: list[SourceFile] = []
+    shaped: tuple[str, ...] = ()
     for path in files:
         with ByteStream(path) as stream:
             trace = load_trace(stream, allow_truncated=allow_truncated, repair=repair)
+        shaped += _shaped(trace, path, execution_traces)
         recorded.append(metadata.distributed(trace.metadata).rank)
         sources.append(SourceFile(path.name, trace.sha256, trace.size))
         found.append(characterize_rank(trace, str(path), system))
     ranks = resolve_ranks(files, recorded)
     lead = ranks.index(min(ranks))
     header = found[lead].header
-    notes = header.notes
+    notes = header.notes + shaped
     if len(files) == 1 and recorded[0] is None:
         notes += (f"rank {ranks[0]}: the trace does not record it",)
     if len(files) > 1:
@@ -78,6 +86,18 @@ def read_kineto(
         sources=tuple(sources),
         notes=notes,
     )
+
+
+def _shaped(
+    trace: Trace, path: Path, execution_traces: Mapping[Path, ExecutionTrace] | None
+) -> tuple[str, ...]:
+    """Give the trace the shapes of its execution trace, if it has one; says what was done."""
+    execution = (execution_traces or {}).get(path)
+    if execution is None:
+        return ()
+    from codesign.sources.execution_trace import add_shapes
+
+    return add_shapes(trace, execution, str(path))
 
 
 def _stem(path: Path) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from codesign.sources._protobuf import Buffer
 from codesign.sources.xplane._hlo import Instruction, Module, read_module
 from codesign.sources.xplane._space import Space, Value
-from codesign.sources.xplane._wire import Buffer
 from codesign.sources.xplane._work import Work, collective_of, work_of
 
 _PLACEHOLDER = "xla call {}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from codesign.sources.xplane._wire import Buffer, fields, numbers, signed, text
+from codesign.sources._protobuf import Buffer, fields, numbers, signed, text
 
 _PROTO_MODULE = 1
 _MODULE_COMPUTATION = 3

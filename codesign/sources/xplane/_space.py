@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from codesign.sources.xplane._wire import (
+from codesign.sources._protobuf import (
     Buffer,
     WireError,
     double,

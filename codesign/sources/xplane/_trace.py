@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codesign.sources._protobuf import Buffer
 from codesign.sources.kineto._times import MISSING_ID, Ints
 from codesign.sources.kineto.categories import ANNOTATION, KERNEL, MEMCPY, MEMSET, OP
 from codesign.sources.kineto.decode import Findings
 from codesign.sources.kineto.events import Coder, CommArgs, Trace
 from codesign.sources.xplane._calls import Calls
 from codesign.sources.xplane._space import Event, Line, Plane, Space, read_events
-from codesign.sources.xplane._wire import Buffer
 
 _DEVICE_PLANE = re.compile(r"/device:(?:GPU|TPU|CUSTOM)\b[^/]*")
 _GPU_STREAM = re.compile(r"Stream #")

@@ -16,11 +16,11 @@ from codesign._common.files import sha256
 from codesign._common.text import encodable, printable
 from codesign._common.units import format_si
 from codesign.hardware import load_system
+from codesign.sources._protobuf import Buffer, WireError
 from codesign.sources.kineto.rank import characterize_rank
 from codesign.sources.xplane._rows import named_rows
 from codesign.sources.xplane._space import Space, read_space
 from codesign.sources.xplane._trace import Columns, build, device_planes
-from codesign.sources.xplane._wire import Buffer, WireError
 from codesign.workload.characterization import Characterization, Header, Reliability, SourceFile
 
 if TYPE_CHECKING:

@@ -52,15 +52,15 @@ class Plane:
     def line(self, name: str, events: list[tuple[str, float, float, dict[str, object]]],
              origin_ns: int = 0) -> None:  # fmt: skip
         """``events``: (name, start in us, duration in us, statistics)."""
-        body = number(1, len(self.lines) + 1) + blob(2, name) + number(3, origin_ns)
+        parts = [number(1, len(self.lines) + 1), blob(2, name), number(3, origin_ns)]
         for kind, start_us, duration_us, stats in events:
             ident = self.event_ids.setdefault(kind, len(self.event_ids) + 1)
             event = number(1, ident) + number(2, round(start_us * 1e6))
             event += number(3, round(duration_us * 1e6))
             for key, value in stats.items():
                 event += blob(4, self.stat(key, value))
-            body += blob(4, event)
-        self.lines.append(body)
+            parts.append(blob(4, event))
+        self.lines.append(b"".join(parts))
 
     def encode(self) -> bytes:
         body = blob(2, self.name) + b"".join(blob(3, line) for line in self.lines)

@@ -47,15 +47,22 @@ def fields(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     Raises WireError for what is no message.
     """
     while at < end:
+        # Numbers below 128, which are most, are one byte: they are taken without a call.
         start = at
-        tag, at = varint(data, at, end)
+        tag = data[at]
+        at += 1
+        if tag >= 0x80:
+            tag, at = varint(data, start, end)
         field, kind = tag >> 3, tag & 7
-        if kind == 0:
-            value, at = varint(data, at, end)
-            yield field, value, NUMBER
-            continue
-        if kind == 2:
-            size, at = varint(data, at, end)
+        if kind in (0, 2):
+            value = data[at] if at < end else 0x80
+            at += 1
+            if value >= 0x80:
+                value, at = varint(data, at - 1, end)
+            if kind == 0:
+                yield field, value, NUMBER
+                continue
+            size = value
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:

@@ -1,0 +1,28 @@
+"""Files known by their first bytes, without loading what reads them."""
+
+from __future__ import annotations
+
+import re
+
+# An XSpace begins with a plane: its length, its number if it has one, its name.
+_XSPACE = re.compile(
+    rb"\n[\x80-\xff]{0,9}[\x00-\x7f](\x08[\x80-\xff]{0,9}[\x00-\x7f])?\x12[\x01-\x7f][/#A-Za-z]"
+)
+TAR_MARK, TAR_AT = b"ustar", 257
+# PyTorch: {"schema": "1.0.1", ... in any order of keys; its nodes have control dependencies.
+_EXECUTION_JSON = re.compile(rb'\s*\{[^\[{]{0,2000}"schema"\s*:\s*"[^"]{1,60}"')
+_KINETO_JSON = re.compile(rb'"(schemaVersion|traceEvents|deviceProperties|displayTimeUnit)"')
+# Chakra: a message with the schema or version of the file.
+_EXECUTION_CHAKRA = re.compile(rb"[\x01-\xff]{1,2}(\x12.\x0a\x06schema|\x0a.\d+\.\d+)", re.DOTALL)
+
+
+def is_xspace(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` is an XSpace."""
+    return _XSPACE.match(head) is not None
+
+
+def is_execution_trace(head: bytes) -> bool:
+    """Whether a file that begins with ``head`` (unpacked) is one, or an archive of them."""
+    if head[TAR_AT : TAR_AT + len(TAR_MARK)] == TAR_MARK or _EXECUTION_CHAKRA.match(head):
+        return True
+    return _EXECUTION_JSON.match(head) is not None and _KINETO_JSON.search(head) is None
