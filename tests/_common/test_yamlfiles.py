@@ -55,7 +55,7 @@ def test_plain_values(tmp_path):
     [
         ("a: 010\n", "ambiguous"),  # eight to YAML 1.1, ten to its reader
         ("a: 1:30\n", "ambiguous"),  # ninety
-        ('a: "x\\ud800"\n', "surrogate"),
+        ('a: "x\\ud800"\n', "surrogate|Unicode"),
         ("? [a, b]\n: 1\n", "plain text"),
         ("a: " + "9" * 5000 + "\n", "not valid YAML"),
     ],

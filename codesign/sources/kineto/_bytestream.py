@@ -9,7 +9,7 @@ from types import TracebackType
 
 from codesign._common.errors import DataError
 
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 17
 _GZIP_MAGIC = b"\x1f\x8b"
 _OTHER_FORMATS = {
     b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd-compressed",
@@ -30,10 +30,10 @@ class ByteStream:
         self.cut = ""
         self.size = 0
         self._hash = hashlib.sha256()
-        self._spare = bytearray()
+        self._spare = b""  # what a damaged stream gave beyond what was asked for
         self._end = False
         try:
-            self._file = path.open("rb")
+            self._file = path.open("rb", buffering=0)
         except OSError as error:
             raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
         magic = self._peek()
@@ -63,9 +63,9 @@ class ByteStream:
             raise DataError(f"{self.path}: cannot read: {error.strerror or error}") from error
         return head
 
-    def _read_raw(self) -> bytes:
+    def _read_raw(self, size: int = _READ_BYTES) -> bytes:
         try:
-            raw = self._file.read(_READ_BYTES)
+            raw = self._file.read(size)
         except OSError as error:
             raise DataError(f"{self.path}: cannot read: {error.strerror or error}") from error
         self._hash.update(raw)
@@ -74,17 +74,19 @@ class ByteStream:
 
     def read(self, size: int) -> bytes:
         """The next ``size`` unpacked bytes; fewer only at the end."""
-        parts: list[bytes] = []
-        missing = size
+        parts = [self._spare] if self._spare else []
+        missing = size - len(self._spare)
         while missing > 0 and not self._end:
-            part = self._read_raw() if self._unpack is None else self._unpack_some(missing)
-            if not part and self._unpack is None:
-                self._end = True
+            if self._unpack is None:
+                part = self._read_raw(missing)
+                self._end = not part
+            else:
+                part = self._unpack_some(missing)
             parts.append(part)
             missing -= len(part)
-        data = b"".join([bytes(self._spare), *parts]) if self._spare else b"".join(parts)
-        self._spare = bytearray(data[size:]) if len(data) > size else bytearray()
-        return data[:size] if len(data) > size else data
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._spare = data[size:]
+        return data[:size] if self._spare else data
 
     def _unpack_some(self, limit: int) -> bytes:
         unpack = self._unpack

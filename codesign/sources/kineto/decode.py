@@ -35,7 +35,7 @@ from codesign.sources.kineto._scan import (
 from codesign.sources.kineto._typed import EventDecoder, Groups
 
 # Large enough for the parser to run long, small enough to stay in the processor's cache.
-WINDOW_BYTES = 1 << 20
+WINDOW_BYTES = 1 << 19
 MAX_EVENT_BYTES = 32 << 20
 MAX_METADATA_BYTES = 64 << 20
 _LAST = re.compile(rb"\}\s*\]\s*(?:,\s*\"|\}|$)")
