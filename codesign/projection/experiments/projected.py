@@ -7,6 +7,7 @@ both sides are the model's own times (spec-only), so that nothing measured enter
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,9 +22,9 @@ from codesign.projection.experiments.rows import Pairs, ratio_of
 from codesign.projection.portfolio import interval
 from codesign.projection.projector import project
 from codesign.projection.step import scale_step, step_of
-from codesign.projection.transfer import transfer_ratio
+from codesign.projection.transfer import OWN_SHARED, transfer_ratio
 from codesign.sensitivity.blind import unmeasured
-from codesign.sensitivity.op_model import numbers
+from codesign.sensitivity.op_model import numbers, strings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,8 +34,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-MOST_ROWS = 600
+MOST_ROWS = 400
 """Ops behind a projected ratio: medians of more are no different."""
+COUNTS = 0.1
+"""Share of a step from which an op class decides its ratio."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ def kernel_ratio(e: Experiment, kernels: Kernels, pairs: Pairs, model: Any, join
     pairs = pairs.rows(known)
     before, after = _systems(e, model)
     if e.where:
-        faster = _structural(pairs.before, before, model, joint) / _structural(
-            pairs.after, after, model, joint
+        faster = _structural(pairs.before, before, model, joint, "before") / _structural(
+            pairs.after, after, model, joint, "after"
         )
     else:
         char = cast("Characterization", _Ops(pairs.before.reset_index(drop=True)))
@@ -75,6 +78,8 @@ def workload_ratio(e: Experiment, db: Any, model: Any, joint: Any) -> Interval:
     if before.gpu.name == after.gpu.name:
         first, second = (_modelled_steps(c, before, model, joint) for c in chars)
     else:
+        if recipe_of(e.before) != recipe_of(e.after):
+            _refuse_other_tables(*chars)
         base = load_system(e.before.system)
         projected = project(chars[1], model, [after], joint, base=base, scoring=True)
         second = projected.step_time_s[:, 0]
@@ -103,11 +108,50 @@ def _systems(e: Experiment, model: Any) -> tuple[System, System]:
     return before, after
 
 
-def _structural(ops: pd.DataFrame, system: System, model: Any, joint: Any) -> Array:
-    """(draws + 1, ops) the model's own seconds; row 0 is the point estimate."""
+def _refuse_other_tables(first: Characterization, second: Characterization) -> None:
+    """Raise where two recipes' op times rest on different tables: their kernels differ, which
+    does not cancel between recipes as it does within one.
+    """
+    tables = [_tables(c) for c in (first, second)]
+    shares = [_shares(c) for c in (first, second)]
+    for op_class in sorted(shares[0]):
+        share = max(s.get(op_class, 0.0) for s in shares)
+        before, after = (t.get(op_class, "") for t in tables)
+        if share > COUNTS and before != after:
+            raise InsufficientDataError(
+                f"{op_class} ({share:.0%} of the step) is timed by {before or 'a formula'} before "
+                f"and {after or 'a formula'} after: other kernels"
+            )
+
+
+def _tables(char: Characterization) -> dict[str, str]:
+    """Kernel tables behind each op class, joined."""
+    stems = char.ops["source"].str.extract(r"(\w+_perf)", expand=False).fillna("")
+    grouped = stems.groupby(char.ops["op_class"]).unique()
+    return {str(k): " and ".join(sorted(s for s in v if s)) for k, v in grouped.items()}
+
+
+def _shares(char: Characterization) -> dict[str, float]:
+    busy = char.ops.groupby("op_class")["exposed_s"].sum().astype(float)
+    return {str(k): float(v) for k, v in (busy / busy.sum()).items()}
+
+
+def _structural(ops: pd.DataFrame, system: System, model: Any, joint: Any, side: str) -> Array:
+    """(draws + 1, ops) the model's own seconds; row 0 is the point estimate.
+
+    What kernels do of their own is half common to ops of a class, precision and ``side``, as
+    where measured times carry over: kernels are chosen by regions of shapes.
+    """
     point = model.times(ops, [system])
-    drawn = model.times(ops, [system], draws=joint)
-    return np.concatenate([point, drawn[:, 0, :]], axis=0)
+    drawn = model.times(ops, [system], draws=joint)[:, 0, :]
+    own = model.predict(ops, system, in_sample=True)["own_sd"].to_numpy(dtype=np.float64)
+    kind = np.char.add(np.char.add(strings(ops, "op_class"), "/"), strings(ops, "precision"))
+    for name in np.unique(kind):
+        rows = kind == name
+        key = zlib.crc32(f"experiment/{system.gpu.name}/{name}/{side}".encode())
+        normal = np.random.default_rng([joint.seed, key]).standard_normal(joint.n)
+        drawn[:, rows] *= np.exp(np.sqrt(OWN_SHARED) * normal[:, None] * own[rows])
+    return np.concatenate([point, drawn], axis=0)
 
 
 def _modelled_steps(char: Characterization, system: System, model: Any, joint: Any) -> Array:
@@ -115,5 +159,5 @@ def _modelled_steps(char: Characterization, system: System, model: Any, joint: A
     measured = numbers(char.ops, "time_s")
     known = model.covered(char.ops) & (measured > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = _structural(char.ops, system, model, joint) / measured
+        ratio = _structural(char.ops, system, model, joint, "") / measured
     return scale_step(step_of(char), np.where(known & np.isfinite(ratio), ratio, 1.0)).step_time_s
