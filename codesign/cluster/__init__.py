@@ -1,1 +1,1 @@
-"""Step time over many GPUs: placement, parallelism."""
+"""Step time over many GPUs: plans, memory, schedules, collectives, and the search for the best."""
