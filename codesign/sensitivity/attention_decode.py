@@ -1,10 +1,10 @@
 """Decode attention: a cache read once, split over SMs; GQA packed; MLA absorbed.
 
-    time = launch + chain + p-norm(HBM time, SM bandwidth time, tensor time)
+    time = launch + merge + p-norm(max(HBM time, L2 time), SM time, tensor time)
 
-The cache comes from HBM as far as it does not stay in L2, and no faster than the busy
-SMs can draw it: batch x kv heads x splits of the cache against the SMs. A split walks
-its tiles one after another (chain), and merging splits costs a fixed part more.
+The cache comes from HBM as far as it does not stay in L2, and through L2 no faster than the
+busy SMs can draw it: batch x kv heads x splits of the cache against the SMs. Each such unit
+of work costs SM time whatever its keys, and merging splits a fixed time more.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from codesign.sensitivity.attention_work import (
+    between,
     element_bytes,
     is_attention,
     is_decode,
     is_latent,
+    is_portable,
     missed_in_l2,
     precision_index,
     shape_of,
     synchronous,
+    tensor_memory,
 )
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
 from codesign.sensitivity.op_model import (
@@ -45,34 +48,57 @@ PACKED_GROUP = 32
 """Query heads a key head up to which kernels put the group into one tile."""
 GROUP_TILE = 16.0
 """Query rows that a tensor instruction takes at least; smaller GQA groups are padded."""
+STREAM_P = 6.0
+"""The cache streams through HBM and L2 at once: the slower one sets the pace."""
+UNIT_ROWS = 64.0
+"""Query rows of one unit of work."""
 
 _PARAMETERS = (
     Parameter("launches", 1.2, 0.1, 10.0, "smallest-kernel times that the op costs", prior_sd=0.5),
     Parameter("overhead_s", 4e-6, 1e-7, 5e-5, "fixed on-chip time at 1.8 GHz", prior_sd=0.7),
-    Parameter("merge_s", 6e-6, 1e-8, 3e-5, "time to split the cache and merge, at 1.8 GHz",
+    Parameter("merge_s", 4e-6, 1e-8, 3e-5, "time to split the cache and merge, at 1.8 GHz",
               prior_sd=0.7),
-    Parameter("unit_clocks", 5000.0, 50.0, 5e4, "SM clocks of a unit of work apart from its keys",
+    Parameter("unit_clocks", 7000.0, 50.0, 5e4, "SM clocks of a unit of work apart from its keys",
               prior_sd=0.7),
-    Parameter("tile_clocks", 200.0, 10.0, 2e4, "SM clocks of a tile of 128 keys of width 256"),
-    Parameter("width_exponent", 0.3, 0.0, 1.5, "how SM clocks grow with the head size",
+    Parameter("draw_bytes_per_clock_sm", 32.0, 2.0, 200.0, "cache bytes that an SM takes a clock",
+              prior_sd=0.5),
+    Parameter("width_exponent", 0.3, 0.0, 1.5, "how a unit's clocks grow with the head size",
               log=False, prior_sd=0.3),
     Parameter("min_tiles", 1.2, 0.5, 4.0, "key tiles below which a cache is not split",
               prior_sd=0.4),
     Parameter("oversplit", 4.0, 1.0, 16.0, "waves of units that splitting may make", prior_sd=0.5),
-    Parameter("hbm_efficiency", 0.85, 0.4, 1.0, "reached share of the HBM bandwidth",
-              prior_sd=0.1),
-    Parameter("l2_share", 0.5, 0.1, 1.5, "share of L2 that keeps a cache between calls",
-              prior_sd=0.5),
-    Parameter("tensor_efficiency", 0.3, 0.05, 1.0, "share of the dense peak on padded groups"),
+    Parameter("hbm_efficiency", 0.9, 0.4, 1.0, "reached share of the HBM bandwidth",
+              prior_sd=0.05),
+    Parameter("l2_share", 0.8, 0.1, 1.5, "share of L2 that keeps a cache between calls",
+              prior_sd=0.3),
+    Parameter("tensor_efficiency", 0.3, 0.02, 1.0, "share of the dense peak on padded groups"),
     Parameter(
         "synchronous_clocks", 1.0, 0.3, 4.0, "SM clocks of synchronous SMs over the others",
         prior_sd=0.5,
     ),
     Parameter("overlap_p", 2.2, 1.0, 8.0, "p of the norm over HBM, SM and tensor time",
               prior_sd=0.4),
+    # Kernels do not carry over to parts with tensor memory, whose instructions are others: theirs
+    # are expected where those of Hopper are at best. TensorRT-LLM's asynchronous kernel for an
+    # fp8 cache takes 1.6 to 1.9 us a unit there; bf16 caches come at half of the 64 bytes a
+    # clock that an SM takes from L2, without the conversions that slow fp8 ones; merging takes
+    # 3 us. The op's fixed time is the mean over TensorRT-LLM, SGLang and vLLM on Hopper.
+    Parameter("tensor_memory_clocks", 3300.0, 500.0, 2e4, "SM clocks of a unit apart from its "
+              "keys, with tensor memory", prior_sd=0.3),
+    Parameter("tensor_memory_draw", 32.0, 2.0, 200.0, "bytes of cache that an SM takes a clock, "
+              "with tensor memory", prior_sd=0.3),
+    Parameter("tensor_memory_merge_s", 3e-6, 1e-7, 3e-5, "merge_s with tensor memory",
+              prior_sd=0.5),
+    Parameter("tensor_memory_overhead_s", 6.5e-6, 1e-7, 5e-5, "overhead_s with tensor memory",
+              prior_sd=0.3),
+    Parameter("window_splits", 0.3, 0.0, 1.0, "how far splits go by the whole cache, not by the "
+              "window", log=False, prior_sd=0.4),
+    Parameter("packing", 0.5, 0.0, 1.0, "how far groups of more heads than a tile share units",
+              log=False, prior_sd=0.5),
 )  # fmt: skip
 """Starting points and widths are the present public kernels': FlashDecoding-like splits, about
-two microseconds to start and end a block of threads, 80 to 90 % of HBM bandwidth (STREAM)."""
+two microseconds to start and end a block of threads, 80 to 90 % of HBM bandwidth (STREAM), half
+of the 64 bytes that an SM takes from L2 a clock."""
 
 _LATENT_PARAMETERS = tuple(
     replace(p, initial=10.0, upper=300.0) if p.name == "synchronous_clocks" else p
@@ -91,17 +117,21 @@ class DecodeAttentionModel(OpModel):
         return is_attention(ops) & is_decode(ops)
 
     def variant(self, ops: pd.DataFrame) -> NDArray[np.str_]:
-        """Precision of the cache, and whether it is MLA's latent one."""
+        """Precision of the cache, whether it is MLA's latent one, how wide groups are, kernel."""
         shape = shape_of(ops)
         group = shape.heads / shape.kv_heads
         kinds = [is_latent(ops), group == 1, group > PACKED_GROUP]
         kind = np.select(kinds, ["mla_", "mha_", "wide_"], "gqa_")
-        return np.char.add(kind.astype(np.str_), shape.kv_precision)
+        kernel = np.where(is_portable(ops), "_triton", "")
+        return np.char.add(np.char.add(kind.astype(np.str_), shape.kv_precision), kernel)
 
     def fallbacks(self, variant: str) -> tuple[str, ...]:
         """The same kernel family with a cache that was measured."""
         kind, _, _ = variant.partition("_")
-        order = (f"{kind}_bf16", f"{kind}_fp8", "gqa_bf16", "gqa_fp8", "mha_bf16")
+        order = [f"{kind}_bf16", f"{kind}_fp8", "gqa_bf16", "gqa_fp8", "mha_bf16"]
+        if variant.endswith("_triton"):
+            own = variant.removesuffix("_triton")
+            order = [*(f"{v}_triton" for v in order), own, *order]
         return tuple(dict.fromkeys(v for v in order if v != variant))
 
     def parameters(self, variant: str) -> tuple[Parameter, ...]:
@@ -114,31 +144,41 @@ class DecodeAttentionModel(OpModel):
         keys = np.minimum(shape.kv_len, shape.window)
         rows = shape.q_len * shape.heads / shape.kv_heads
         padded = np.ceil(rows / GROUP_TILE) * GROUP_TILE
-        # A group that is not packed runs as if every query head had its own cache.
-        unpacked = (rows / shape.q_len > PACKED_GROUP) & ~is_latent(ops)
         units = shape.batch * shape.kv_heads
+        packed = units * np.ceil(rows / UNIT_ROWS)
+        # A wide group may run as if every query head had its own cache.
+        wide = (rows / shape.q_len > PACKED_GROUP) & ~is_latent(ops)
         # Absorbed MLA reads one latent vector of 576, whose first 512 are the value.
         latent = (shape.kv_heads == 1) & (shape.dim > shape.dim_v)
         width = np.where(latent, shape.dim, shape.dim + shape.dim_v)
-        cache = units * keys * width * element_bytes(shape.kv_precision)
+        # Triton's tiles have powers of two as sides.
+        portable = is_portable(ops)
+        key_bytes = width * element_bytes(shape.kv_precision)
         io = shape.batch * shape.q_len * shape.heads * (shape.dim + shape.dim_v) * 2.0
+        # A window starts inside a tile, so that it straddles one more.
+        whole = np.ceil(shape.kv_len / KEY_TILE)
+        tiles = np.minimum(np.ceil(keys / KEY_TILE) + (shape.kv_len > shape.window), whole)
         return {
-            "units": units * np.where(unpacked, rows, np.ceil(rows / 64.0)),
-            "tiles": np.ceil(keys / KEY_TILE),
-            "cache_bytes": cache,
-            "io_bytes": io,
+            "units": units * np.where(wide, rows, np.ceil(rows / UNIT_ROWS)),
+            "packed_units": packed,
+            "tiles": tiles,
+            "whole_tiles": whole,
+            "unit_bytes": np.minimum(tiles * KEY_TILE, shape.kv_len) * key_bytes,
+            "bytes": units * keys * key_bytes + io,
             "flops": 2.0 * units * padded * keys * (shape.dim + shape.dim_v),
-            "width": width / 256.0,
+            "width": np.where(portable, 2.0 ** np.ceil(np.log2(width)), width) / 256.0,
+            "portable": portable.astype(np.float64),
             "latent": latent.astype(np.float64),
             "precision": precision_index(shape.precision),
         }
 
     def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
-        """Seconds on ``launch``, ``sm`` (chain and draw), ``hbm`` and ``tensor``."""
-        launches, overhead_s, merge_s, unit_clocks, tile_clocks, exponent = theta[:6]
+        """Seconds on ``launch`` (and merging), ``sm`` (units), ``l2``, ``hbm`` and ``tensor``."""
+        launches, overhead_s, merge_s, unit_clocks, draw_bytes, exponent = theta[:6]
         min_tiles, oversplit, hbm_efficiency, l2_share, tensor_efficiency, sync_clocks = theta[6:12]
         clock = hw.boost_clock_hz
-        units, tiles = features["units"], features["tiles"]
+        units = between(features["units"], features["packed_units"], float(theta[18]))
+        tiles = between(features["tiles"], features["whole_tiles"], float(theta[17]))
         # MLA needs asynchronous copies and 228 KB of shared memory for a split kernel:
         # without them one SM walks a whole cache.
         whole = synchronous(hw) & (features["latent"] > 0)
@@ -147,16 +187,22 @@ class DecodeAttentionModel(OpModel):
         merged = np.minimum(np.maximum(1.0, oversplit * MERGE_SMS / units), most)
         splits = np.where(whole, 1.0, splits)
         busy = np.minimum(hw.sm_count, units * splits)
-        tile_clocks = tile_clocks * np.where(whole, sync_clocks, 1.0)
-        clocks = (unit_clocks + tile_clocks * tiles / splits) * features["width"] ** exponent
-        clocks = clocks * np.where(synchronous(hw) & ~whole, sync_clocks, 1.0)
-        size = features["cache_bytes"] + features["io_bytes"]
+        slower = np.where(synchronous(hw), sync_clocks, 1.0)
+        # Portable kernels do carry over, and MLA's on Hopper are asynchronous already.
+        other = tensor_memory(hw) & (features["portable"] == 0)
+        own = other & (features["latent"] == 0)
+        base = np.where(own, theta[13], unit_clocks * np.where(whole, 1.0, slower))
+        rate = np.where(other, theta[14], draw_bytes / np.where(whole, slower, 1.0))
+        merge_s = np.where(other, theta[15], np.where(whole, 0.0, merge_s))
+        overhead_s = np.where(own, theta[16], overhead_s)
+        waves = units * splits / busy
+        unit_s = base * features["width"] ** exponent / clock
+        size = features["bytes"]
         return {
             "launch": launches * hw.launch_latency_s
-            + REFERENCE_CLOCK_HZ
-            / clock
-            * (overhead_s + np.where(whole, 0.0, merge_s * (1.0 - 1.0 / merged))),
-            "sm": units * splits / busy * clocks / clock,
+            + REFERENCE_CLOCK_HZ / clock * (overhead_s + merge_s * (1.0 - 1.0 / merged)),
+            "sm": waves * unit_s,
+            "l2": waves * features["unit_bytes"] / splits / (rate * clock),
             "hbm": missed_in_l2(size / (l2_share * hw.l2_capacity_bytes))
             * size
             / (hbm_efficiency * hw.hbm_bandwidth_bytes_per_s),
@@ -167,6 +213,6 @@ class DecodeAttentionModel(OpModel):
         }
 
     def combine(self, theta: Array, terms: Terms) -> Array:
-        """Launch, then the slowest of chain, HBM, SM and tensor time, smoothly."""
-        bound = p_norm(float(theta[12]), terms["hbm"], terms["sm"], terms["tensor"])
-        return terms["launch"] + bound
+        """Launch, then the slowest of HBM, SM and tensor time, smoothly."""
+        stream = p_norm(STREAM_P, terms["hbm"], terms["l2"])
+        return terms["launch"] + p_norm(float(theta[12]), stream, terms["sm"], terms["tensor"])

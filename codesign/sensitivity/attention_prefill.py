@@ -1,11 +1,13 @@
-"""Prefill and training attention: tiles of queries over keys, on waves of SMs.
+"""Prefill and training attention: a pass over the operands, then tiles of queries over keys.
 
-    time = launch + p-norm(makespan of tiles on SMs, HBM time)
+    time = launch + pass over Q, K, V (rotary embedding, cache write)
+         + p-norm(makespan of query blocks on SMs, HBM time)
 
-A tile costs tensor time (its padded FLOPs at the fitted efficiency of the head size)
-and special-function time (an exponential per score, at a rate that goes with SMs and
-clock but not with the tensor peak: what binds Blackwell), overlapped as far as the fit
-says. Makespan: the work spread evenly, or the longest query block, or whole waves.
+A query block costs a fixed time (start, end, its rows of output) and for each key tile
+tensor time (its FLOPs at the fitted efficiency) and special-function time (an exponential
+per score, at a rate that goes with SMs and clock but not with the tensor peak: what binds
+Blackwell), overlapped as far as the fit says. Makespan: the work spread evenly, whole
+waves, or the longest block, whichever is longest.
 """
 
 from __future__ import annotations
@@ -20,16 +22,19 @@ from codesign.sensitivity.attention_work import (
     BACKWARD_WORK,
     TILE,
     AttentionShape,
+    between,
     element_bytes,
     exp_per_clock_sm,
     is_attention,
     is_decode,
     is_latent,
+    is_portable,
     missed_in_l2,
     precision_index,
     shape_of,
     synchronous,
     tiled_keys,
+    without_window,
 )
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
 from codesign.sensitivity.op_model import (
@@ -41,29 +46,36 @@ from codesign.sensitivity.op_model import (
     p_norm,
 )
 
-REFERENCE_CLOCK_HZ = 1.8e9
+SMALL_TILE = 32.0
+"""Rows and columns to which a tile shrinks when the sequence is shorter."""
 
 _PARAMETERS = (
     Parameter("launches", 1.0, 0.1, 10.0, "smallest-kernel times that the op costs",
               prior_sd=0.3),
-    Parameter("gap_s", 8e-6, 1e-7, 5e-5, "fixed time of the several kernels that no lever moves"),
-    Parameter("tile_s", 3e-7, 1e-9, 3e-6, "latency of one key tile of the longest block"),
-    Parameter("block_clocks", 1500.0, 10.0, 3e4, "SM clocks to start and end a query block"),
-    Parameter("tensor_efficiency", 0.75, 0.15, 1.0, "share of the dense peak, head size 128"),
-    Parameter("dim_slope", 0.0, -1.0, 1.0, "change of efficiency per log2 of head size",
-              log=False, prior_sd=0.5),
-    Parameter("exp_efficiency", 0.75, 0.1, 4.0, "share of the special-function rate",
-              prior_sd=0.25),
-    Parameter("overlap_p", 2.0, 1.0, 8.0, "p of the norm over tensor and exponentials",
+    Parameter("gap_s", 5e-6, 1e-7, 5e-5, "fixed time of the several kernels that no lever moves"),
+    Parameter("block_clocks", 5000.0, 10.0, 5e4, "SM clocks to start and end a query block",
+              prior_sd=0.7),
+    Parameter("tensor_efficiency", 0.8, 0.02, 1.0, "share of the dense peak, head size 128",
               prior_sd=0.3),
-    Parameter("wave_share", 0.3, 0.001, 1.0, "share of whole-wave scheduling"),
-    Parameter("query_passes", 2.0, 0.3, 10.0, "passes over queries and output in HBM",
-              prior_sd=0.7),
-    Parameter("key_passes", 2.0, 0.3, 10.0, "passes over keys and values in HBM",
-              prior_sd=0.7),
+    Parameter("dim_slope", 0.0, -1.0, 1.0, "change of efficiency per log2 of head size",
+              log=False, prior_sd=0.3),
+    Parameter("exp_efficiency", 0.8, 0.05, 4.0, "share of the special-function rate",
+              prior_sd=0.25),
+    Parameter("overlap_p", 1.3, 1.0, 8.0, "p of the norm over tensor and exponentials",
+              prior_sd=0.3),
+    Parameter("wave_share", 0.5, 0.001, 1.0, "share of whole-wave scheduling"),
+    Parameter("hbm_efficiency", 0.87, 0.4, 1.0, "reached share of HBM bandwidth", prior_sd=0.05),
+    Parameter("query_passes", 1.0, 0.01, 6.0, "passes over queries before the kernel"),
+    Parameter("key_passes", 2.0, 0.01, 8.0, "passes over keys and values before the kernel"),
     Parameter("l2_share", 0.4, 0.05, 1.5, "share of L2 that keeps operands", prior_sd=0.7),
     Parameter("synchronous_share", 0.7, 0.2, 1.2, "tensor efficiency on synchronous SMs, relative",
               prior_sd=0.3),
+    Parameter("packing", 0.5, 0.0, 1.0, "how far short queries of a group share a block",
+              log=False, prior_sd=0.5),
+    Parameter("pass_bytes_per_clock_sm", 20.0, 2.0, 200.0, "bytes that an SM moves per clock",
+              prior_sd=0.7),
+    Parameter("lone_tile", 1.2, 0.5, 5.0, "time of a tile of the longest block over the mean one",
+              prior_sd=0.4),
 )  # fmt: skip
 
 
@@ -78,18 +90,23 @@ class PrefillAttentionModel(OpModel):
         return is_attention(ops) & ~is_decode(ops)
 
     def variant(self, ops: pd.DataFrame) -> NDArray[np.str_]:
-        """Precision, a narrower cache beside it, and whether heads are MLA's."""
+        """Precision, a narrower cache beside it, whether heads are MLA's, and the kernel."""
         shape = shape_of(ops)
         latent = np.where(is_latent(ops), "mla_", "")
         cache = np.where(_narrow_cache(shape), "_kv8", "")
-        return np.char.add(np.char.add(latent.astype(np.str_), shape.precision), cache)
+        kernel = np.where(is_portable(ops), "_triton", "")
+        name = np.char.add(np.char.add(latent.astype(np.str_), shape.precision), cache)
+        return np.char.add(name, kernel)
 
     def fallbacks(self, variant: str) -> tuple[str, ...]:
         """The same kernel family in a precision that was measured."""
-        base = variant.removesuffix("_kv8")
+        kernel = "_triton" if variant.endswith("_triton") else ""
+        base = variant.removesuffix("_triton").removesuffix("_kv8")
         plain = base.removeprefix("mla_")
         kind = "mla_" if base.startswith("mla_") else ""
-        order = (base, f"{kind}bf16", f"{kind}fp8", plain, "bf16", "fp16", "fp8")
+        order = [base, f"{kind}bf16", f"{kind}fp8", plain, "bf16", "fp16", "fp8"]
+        if kernel:
+            order = [variant.removesuffix("_triton") + kernel, base + kernel, "bf16_triton", *order]
         return tuple(dict.fromkeys(v for v in order if v != variant))
 
     def parameters(self, variant: str) -> tuple[Parameter, ...]:  # noqa: ARG002
@@ -99,68 +116,82 @@ class PrefillAttentionModel(OpModel):
     def features(self, ops: pd.DataFrame) -> Features:
         """Blocks, key columns and bytes of one call, the backward pass as 2.5 forwards."""
         shape = shape_of(ops)
-        blocks, columns, longest = tiled_keys(shape)
+        # Portable kernels mask the keys outside a window, but visit them.
+        blocks, columns, longest = tiled_keys(without_window(shape, is_portable(ops)))
         times = np.where(shape.backward, BACKWARD_WORK, 1.0)
         batch_heads = shape.batch * shape.heads
+        group = shape.heads / shape.kv_heads
+        # Short queries leave part of a tile empty, unless those of a group share it.
+        columns = np.minimum(columns, blocks * np.ceil(shape.kv_len / SMALL_TILE) * SMALL_TILE)
+        tiles = batch_heads * columns / TILE * times
+        single = np.minimum(np.ceil(shape.q_len / SMALL_TILE) * SMALL_TILE, TILE)
+        group_rows = np.minimum(shape.q_len * group, TILE)
+        shared = np.minimum(np.ceil(group_rows / SMALL_TILE) * SMALL_TILE, TILE)
+        packed = shape.batch * shape.kv_heads * np.ceil(shape.q_len * group / TILE)
+        packed = np.minimum(packed, batch_heads * blocks)
+        fewer = packed / (batch_heads * blocks)
         q_bytes = element_bytes(shape.precision)
         kv_bytes = element_bytes(shape.kv_precision)
-        query_row = shape.heads * (shape.dim * q_bytes + shape.dim_v * 2.0)
-        key_row = shape.kv_heads * (shape.dim + shape.dim_v) * kv_bytes
+        query_row = shape.heads * shape.dim * q_bytes
+        # Absorbed MLA: the values are the first columns of the keys.
+        latent = (shape.kv_heads == 1) & (shape.dim > shape.dim_v) & (shape.heads > 1)
+        width = np.where(latent, shape.dim, shape.dim + shape.dim_v)
+        key_row = shape.kv_heads * width * kv_bytes
+        fresh_row = shape.kv_heads * width * q_bytes
+        tokens = shape.batch * shape.q_len
         return {
             "blocks": batch_heads * blocks,
-            "scores": batch_heads * columns * TILE * times,
-            "longest_share": longest / np.maximum(columns, 1.0) / batch_heads,
-            "tiles_in_row": longest / TILE * times,
+            "passes": times,
+            "packed_blocks": packed,
+            "tiles": tiles * single / TILE,
+            "packed_tiles": np.minimum(tiles * fewer * shared, tiles * single) / TILE,
+            "longest_tiles": longest / TILE * times,
             "dims": shape.dim + shape.dim_v,
-            "query_bytes": shape.batch * shape.q_len * query_row * times,
-            "key_bytes": shape.batch * shape.kv_len * key_row * times,
+            "query_bytes": tokens * query_row * times,
+            "io_bytes": (tokens * (query_row + shape.heads * shape.dim_v * 2.0)
+                         + shape.batch * shape.kv_len * key_row) * times,
+            "key_bytes": tokens * (fresh_row + key_row) / 2.0 * times,
             "precision": precision_index(np.where(_narrow_cache(shape), "fp8", shape.precision)),
-        }
+        }  # fmt: skip
 
     def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
-        """Seconds on ``launch``, ``tensor``, ``sfu``, ``sm`` (block overhead) and ``hbm``."""
-        launches, gap_s, tile_s, block_clocks, efficiency, slope, exp_rate = theta[:7]
-        wave_share, query_passes, key_passes, l2_share, sync_share = theta[8:13]
-        clock = hw.boost_clock_hz
+        """Seconds on ``launch``, ``pass``, ``tensor``, ``sfu``, ``sm`` (blocks) and ``hbm``."""
+        launches, gap_s, block_clocks, efficiency, slope, exp_rate = theta[:6]
+        wave_share, hbm_efficiency, query_passes, key_passes, l2_share, sync_share = theta[7:13]
+        packing, pass_bytes, lone_tile = theta[13:16]
+        clock, sms = hw.boost_clock_hz, hw.sm_count
         dims = features["dims"]
-        reached = np.clip(efficiency * (1.0 + slope * np.log2(dims / 256.0)), 0.05, 1.0)
+        reached = np.clip(efficiency * (1.0 + slope * np.log2(dims / 256.0)), 0.02, 1.0)
         reached = reached * np.where(synchronous(hw), sync_share, 1.0)
         peak = hw.peak_flops_per_s(features["precision"])
-        tensor = 2.0 * dims * features["scores"] / (peak * reached)
-        exp_per_s = exp_per_clock_sm(hw) * hw.sm_count * clock
+        # Of one tile on one SM.
+        tensor_s = 2.0 * dims * TILE**2 * sms / (peak * reached)
+        tensor_s = tensor_s / hw.power_ratio**POWER_CLOCK_EXPONENT
+        sfu_s = TILE**2 / (exp_rate * exp_per_clock_sm(hw) * clock)
+        blocks = between(features["blocks"], features["packed_blocks"], float(packing))
+        tiles = between(features["tiles"], features["packed_tiles"], float(packing))
+        fill = blocks / sms
+        stretch = (1.0 - wave_share) * np.maximum(fill, 1.0) + wave_share * np.ceil(fill)
+        stretch = stretch / fill
+        block_s = block_clocks / clock
+        # Blocks of unlike length: the last one ends later than even work would.
+        busy = p_norm(2.0, stretch * tiles / sms, lone_tile * features["longest_tiles"])
         moved = query_passes * features["query_bytes"] + key_passes * features["key_bytes"]
-        held = features["query_bytes"] + features["key_bytes"]
-        stretch = _stretch(features, hw.sm_count, float(wave_share))
-        waves = features["blocks"] / hw.sm_count
+        missed = missed_in_l2(features["io_bytes"] / (l2_share * hw.l2_capacity_bytes))
+        hbm_rate = hbm_efficiency * hw.hbm_bandwidth_bytes_per_s
         return {
-            "launch": launches * hw.launch_latency_s
-            + gap_s
-            + tile_s * features["tiles_in_row"] * REFERENCE_CLOCK_HZ / clock,
-            "tensor": tensor * stretch / hw.power_ratio**POWER_CLOCK_EXPONENT,
-            "sfu": features["scores"] / (exp_rate * exp_per_s) * stretch,
-            "sm": np.ceil(waves) * block_clocks / clock,
-            "hbm": missed_in_l2(held / (l2_share * hw.l2_capacity_bytes))
-            * moved
-            / hw.hbm_bandwidth_bytes_per_s,
+            "launch": launches * hw.launch_latency_s + gap_s + 0.0 * tensor_s,
+            "pass": p_norm(3.0, missed * moved / hbm_rate, moved / (pass_bytes * sms * clock)),
+            "tensor": busy * tensor_s,
+            "sfu": busy * sfu_s,
+            "sm": stretch * fill * block_s * features["passes"],
+            "hbm": missed * features["io_bytes"] / hbm_rate,
         }
 
     def combine(self, theta: Array, terms: Terms) -> Array:
-        """Launch, then the slower of the tiles' makespan and HBM, smoothly."""
-        tiles = p_norm(float(theta[7]), terms["tensor"], terms["sfu"]) + terms["sm"]
-        return terms["launch"] + p_norm(3.0, tiles, terms["hbm"])
-
-
-def _stretch(features: Features, sm_count: Array, wave_share: float) -> Array:
-    """Makespan over perfectly even work: at least 1, falls as SMs fall.
-
-    ``sm_count`` x the share of the longest block bounds it from below; whole waves of
-    equal blocks are the pessimist's schedule. Even work itself goes as 1 / SMs.
-    """
-    longest = np.maximum(1.0, sm_count * features["longest_share"])
-    blocks = features["blocks"]
-    whole = np.ceil(blocks / sm_count) * sm_count / blocks
-    mixed: Array = (1.0 - wave_share) * longest + wave_share * np.maximum(whole, longest)
-    return mixed
+        """Launch and pass, then the slower of the tiles' makespan and HBM, smoothly."""
+        tiles = p_norm(float(theta[6]), terms["tensor"], terms["sfu"]) + terms["sm"]
+        return terms["launch"] + terms["pass"] + p_norm(3.0, tiles, terms["hbm"])
 
 
 def _narrow_cache(shape: AttentionShape) -> NDArray[np.bool_]:

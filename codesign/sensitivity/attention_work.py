@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -89,6 +89,18 @@ def is_latent(ops: pd.DataFrame) -> NDArray[np.bool_]:
     return result
 
 
+def is_portable(ops: pd.DataFrame) -> NDArray[np.bool_]:
+    """Kernels written in Triton: several times slower than each vendor's own on the same op."""
+    names = strings(ops, "kernel")
+    result: NDArray[np.bool_] = np.char.find(names, "triton") >= 0
+    return result
+
+
+def without_window(shape: AttentionShape, rows: NDArray[np.bool_]) -> AttentionShape:
+    """``shape`` with all keys visible in ``rows``."""
+    return replace(shape, window=np.where(rows, np.inf, shape.window))
+
+
 def element_bytes(precision: NDArray[np.str_]) -> Array:
     """Bytes of one element by precision name."""
     sizes = {name: BYTES_PER_ELEMENT[name] for name in np.unique(precision)}
@@ -143,12 +155,30 @@ def synchronous(hw: HardwareArrays) -> NDArray[np.bool_]:
     return np.asarray(flags, dtype=np.bool_).reshape(-1, 1)
 
 
+_TENSOR_MEMORY = ("blackwell", "blackwell-ultra", "rubin")
+"""SMs whose tensor cores keep their accumulators in a memory of their own, not in registers
+(fifth-generation MMA): blocks no longer fill the register file."""
+
+
+def tensor_memory(hw: HardwareArrays) -> NDArray[np.bool_]:
+    """(systems, 1) whether the SMs have tensor memory."""
+    flags = [name in _TENSOR_MEMORY for name in hw.architectures]
+    return np.asarray(flags, dtype=np.bool_).reshape(-1, 1)
+
+
+def between(one: Array, other: Array, share: float) -> Array:
+    """``one`` at share 0, ``other`` at share 1, between them on the log scale."""
+    result: Array = one * (other / one) ** share
+    return result
+
+
 def missed_in_l2(fill: Array) -> Array:
     """Share of bytes used again that comes from HBM, by their size over what L2 keeps.
 
     A set that fits stays; one that does not is evicted before it comes round again
-    (least recently used), so the turn is sharp: a fourth power, as the L40S tables show.
+    (least recently used), so the turn is sharp: an eighth power. Decode tables show it: a
+    cache of 67 % of H100's L2 never reaches HBM, one of 134 % does wholly.
     """
-    power = fill**4
+    power = fill**8
     missed: Array = power / (1.0 + power)
     return missed

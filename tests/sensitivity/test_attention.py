@@ -127,7 +127,8 @@ def test_absorbed_mla_reads_the_latent_once() -> None:
     ops = attention(batch=32, heads=128, kv_heads=1, q_len=1, kv_len=4096, head_dim=576,
                     head_dim_v=512)  # fmt: skip
     assert DECODE.variant(ops).tolist() == ["mla_bf16"]
-    assert DECODE.features(ops)["cache_bytes"][0] == 32 * 4096 * 1152
+    queries_and_outputs = 32 * 128 * (576 + 512) * 2
+    assert DECODE.features(ops)["bytes"][0] == 32 * 4096 * 1152 + queries_and_outputs
 
 
 def test_backward_costs_two_and_a_half_forwards() -> None:

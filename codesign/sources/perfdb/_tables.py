@@ -73,14 +73,19 @@ def _read_file(path: Path, table: Table) -> pd.DataFrame:
     try:
         source = pq.ParquetFile(path)
         present = set(source.schema_arrow.names)
-        missing = [c for c in (*table.shape, *table.time) if c not in present]
+        supplied = {name: value for name, value in table.absent if name not in present}
+        missing = [c for c in (*table.shape, *table.time) if c not in present | set(supplied)]
         if missing:
             raise DataError(f"{path}: no column {missing[0]!r}; the table's layout has changed")
         columns = [c for c in ("version", "device", *table.shape, *table.time) if c in present]
         frame: pd.DataFrame = source.read(columns=list(dict.fromkeys(columns))).to_pandas()
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: not readable: {str(error).splitlines()[0]}") from error
-    return frame
+    if supplied and "version" in frame:
+        # Goes where the version goes: into the source of every time read from it.
+        said = ", ".join(f"{name} {value}" for name, value in supplied.items())
+        frame["version"] = frame["version"].astype(str) + f" (no column: {said})"
+    return frame.assign(**supplied)
 
 
 def _copied_from(

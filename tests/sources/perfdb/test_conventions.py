@@ -29,6 +29,42 @@ def test_nccl_messages_count_elements_of_two_bytes(db, gpu, busbw):
     assert 2 * 7 / 8 * 512 * MIB / time_s == pytest.approx(busbw, rel=0.01)
 
 
+@pytest.mark.parametrize("framework", ["sglang", "vllm"])
+def test_tables_without_a_window_column_attend_to_every_key(db, framework):
+    # A window of 8,192 keys, the longest in use, would leave the time of a longer cache as it is.
+    ops = db.training_ops("a100-80gb-sxm", "attention", framework=framework)
+    long = ops[(ops["phase"] == "decode") & (ops["kv_len"] >= 16384)]
+    keys = ["batch", "heads", "kv_heads", "kv_len"]
+    half = long[[*keys, "time_s"]].assign(kv_len=long["kv_len"] * 2)
+    pairs = long[[*keys, "time_s"]].merge(half, on=keys, suffixes=("", "_of_half"))
+    pairs = pairs[pairs["time_s"] > 1e-3]
+    growth = (pairs["time_s"] / pairs["time_s_of_half"]).astype(float)
+    assert len(growth) > 20
+    assert growth.between(1.6, 2.2).all()
+    assert ops["window"].isna().all()
+    assert "no column: window_size 0" in ops["source"].iloc[0]
+
+
+def test_absorbed_prefill_stays_below_the_tensor_peak(db):
+    # DeepSeek's 128 heads at 32k tokens: by full heads H100 would reach 178 of its 989 TFLOP/s, a
+    # third of what the same library reaches on any other head; absorbed, 60 %.
+    ops = db.training_ops("h100-sxm", "attention", framework="sglang")
+    row = ops[(ops["head_dim_v"] == 512) & (ops["heads"] == 128) & (ops["q_len"] == 32768)
+              & (ops["batch"] == 1) & (ops["kv_precision"] == "bf16")].iloc[0]  # fmt: skip
+    assert row["kv_heads"] == 1
+    pairs = 32768 * 32769 / 2
+    assert 0.5 < 2 * 128 * pairs * (576 + 512) / row["time_s"] / 989e12 < 0.75
+
+
+def test_the_same_attention_by_two_kernels_stays_two_rows(db):
+    ops = db.training_ops("b200-sxm", "attention", framework="sglang")
+    shape = ["phase", "precision", "kv_precision", "batch", "heads", "kv_heads", "q_len", "kv_len",
+             "head_dim", "window"]  # fmt: skip
+    twice = ops[ops.duplicated(shape, keep=False)]
+    assert set(twice["kernel"]) >= {"triton", "trtllm_mha"}
+    assert not ops.duplicated([*shape, "kernel", "name"]).any()
+
+
 @pytest.mark.parametrize("kind", ["all_gather", "reduce_scatter", "all_to_all"])
 def test_gathered_messages_are_totals(db, kind):
     # By total, 7/8 of the message leaves each GPU: below the 450 GB/s of NVLink. By shard the
