@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     help="Seed of the model's draws.",
 )
+@click.option("--diagnostics", type=click.Path(path_type=Path), metavar="FILE",
+              help="Also write a page (.html) or its content (.json): parameters with errors, "
+                   "residuals, leverage, bounds, which levers the data tell apart.")  # fmt: skip
 @quiet_option
 @force_option
 def command(
@@ -38,6 +41,7 @@ def command(
     gpus: tuple[str, ...],
     framework: str,
     seed: int,
+    diagnostics: Path | None,
     quiet: bool,
     force: bool,
 ) -> None:
@@ -46,18 +50,37 @@ def command(
     \b
     Example, holding the H200 back so that projections onto it can be scored:
       codesign fit -o model.json --exclude h200-sxm
+      codesign fit -o model.json --diagnostics fit.html
     """
     check_overwrite([output], force, suffix=".json")
+    if diagnostics is not None:
+        _check_diagnostics(diagnostics, output, force)
     from codesign.sensitivity import fit
     from codesign.sources.perfdb import PerfDB
 
+    db = PerfDB()
     with Progress("reading kernel tables and fitting; one to three minutes", quiet):
-        model = fit(PerfDB(), exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
+        model = fit(db, exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
         model.save(output)
     if not quiet:
         for line in _table(model.content):
             click.echo(line)
     wrote(output, quiet)
+    if diagnostics is not None:
+        from codesign.report.diagnostics import render_diagnostics
+        from codesign.sensitivity.diagnostics import diagnose
+
+        with Progress("diagnostics", quiet):
+            render_diagnostics(diagnose(model, db), diagnostics)
+        wrote(diagnostics, quiet)
+
+
+def _check_diagnostics(path: Path, output: Path, force: bool) -> None:
+    """Refuse, before any work is done, what cannot be written."""
+    from codesign.report.diagnostics import check_suffix
+
+    check_suffix(path)
+    check_overwrite([output, path], force)
 
 
 def _table(content: ModelFile) -> list[str]:

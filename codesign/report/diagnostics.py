@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".html", ".htm", ".json")
 ILL_CONDITIONED = 1e3
 """Condition number above which some directions are the prior's."""
+SINGULAR = 1e6
 
 
 @dataclass(frozen=True)
@@ -121,22 +122,32 @@ def _overview(units: Sequence[UnitDiagnostics], anchors: Sequence[str]) -> Table
             Cell(fmt.count(unit.n), unit.n), Cell(str(len(unit.by_gpu)), len(unit.by_gpu)),
             Cell(f"{fmt.signed_share(worst.bias)} {worst.name}", abs(worst.bias)),
             Cell(fmt.share(unit.residual_sd), unit.residual_sd), Cell(fmt.share(between), between),
-            Cell(f"{unit.condition_number:,.0f}", unit.condition_number, tag="miss" if ill else ""),
+            Cell(_condition(unit), unit.condition_number, tag="miss" if ill else ""),
             Cell(f"{unit.rank} of {len(unit.parameters)}", unit.rank),
             Cell(", ".join(unit.at_bound) or fmt.DASH),
         ])  # fmt: skip
     return make_table("overview", "Every fitted unit", columns, rows)
 
 
+def _condition(unit: UnitDiagnostics) -> str:
+    """The condition number; a parameter that no row feels makes it meaningless."""
+    return f"{unit.condition_number:,.0f}" if unit.condition_number < SINGULAR else "singular"
+
+
 def _identifiability(found: Diagnostics) -> Table:
-    columns = (Column("Lever"), Column("Op class"), Column("Status"), Column("Alias"),
-               Column("Why", wide=True))  # fmt: skip
+    """One row for op classes of which the same is true."""
+    columns = (Column("Lever"), Column("Op classes", wide=True), Column("Status"),
+               Column("Alias"), Column("Why", wide=True))  # fmt: skip
+    same: dict[tuple[str, str, str, str], list[str]] = {}
+    for lever, by_class in found.identifiability.items():
+        for op_class, item in sorted(by_class.items()):
+            if item.status != "no_effect":
+                key = (lever, item.status, item.alias or fmt.DASH, item.reason)
+                same.setdefault(key, []).append(op_class)
     rows = [
-        [Cell(lever), Cell(op_class), Cell(item.status.replace("_", " ")),
-         Cell(item.alias or fmt.DASH), Cell(item.reason)]
-        for lever, by_class in found.identifiability.items()
-        for op_class, item in sorted(by_class.items()) if item.status != "no_effect"
-    ]  # fmt: skip
+        [Cell(lever), Cell(", ".join(classes)), Cell(status), Cell(alias), Cell(reason)]
+        for (lever, status, alias, reason), classes in same.items()
+    ]
     return make_table("identifiability", "Which levers the training data tell apart", columns, rows)
 
 
@@ -145,7 +156,7 @@ def _unit(unit: UnitDiagnostics, anchor: str, of: dict[str, Style]) -> UnitView:
     name = f"{unit.model}, {unit.variant}"
     facts = (
         ("Rows", f"{fmt.count(unit.n)} of {fmt.count(unit.rows_seen)} measured"),
-        ("Condition number", f"{unit.condition_number:,.0f}"),
+        ("Condition number", _condition(unit)),
         ("Rank", f"{unit.rank} of {len(unit.parameters)} parameters"),
         ("Spread of ops", fmt.share(unit.residual_sd)),
         ("Between families", fmt.share(unit.family_sd)),

@@ -76,3 +76,35 @@ def test_a_model_that_knows_nothing_is_refused(runner: CliRunner, tmp_path, key:
 
 def test_help_has_an_example() -> None:
     assert "codesign fit -o model.json" in CliRunner().invoke(command, ["--help"]).output
+
+
+@pytest.mark.parametrize("name", ["fit.html", "fit.json"])
+def test_diagnostics_are_written_beside_the_model(
+    runner: CliRunner, tmp_path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import codesign.sensitivity.diagnostics as module
+
+    monkeypatch.setattr(module, "MODELS", (GemmModel(),))
+    path = tmp_path / name
+    result = runner.invoke(command, ["-o", str(tmp_path / "m.json"), "--diagnostics", str(path)])
+    assert result.exit_code == 0, result.output
+    text = path.read_text()
+    for word in ("hbm_efficiency", "h200-sxm"):
+        assert word in text
+    assert "wrote" in result.stderr
+    assert name in result.stderr
+
+
+def test_diagnostics_that_cannot_be_written_stop_before_the_fit(
+    runner: CliRunner, tmp_path
+) -> None:
+    model, page = tmp_path / "m.json", tmp_path / "fit.html"
+    wrong = runner.invoke(command, ["-o", str(model), "--diagnostics", str(tmp_path / "fit.pdf")])
+    assert "expected a name that ends in one of" in str(wrong.exception)
+    page.write_text("precious")
+    kept = runner.invoke(command, ["-o", str(model), "--diagnostics", str(page)])
+    assert "pass --force" in str(kept.exception)
+    same = runner.invoke(command, ["-o", str(model), "--diagnostics", str(model)])
+    assert "given twice" in str(same.exception)
+    assert not model.exists()
+    assert page.read_text() == "precious"

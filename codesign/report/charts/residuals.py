@@ -11,7 +11,7 @@ from codesign.report.charts.palette import Style
 from codesign.report.charts.scales import Linear, Log, log_domain
 
 _WIDTH, _HEIGHT = 420.0, 250.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 12.0, 10.0, 42.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 66.0, 26.0, 10.0, 42.0
 LIMIT = 0.6
 """Errors beyond are drawn at the edge, so that the others can be told apart."""
 _MARKERS = ("circle", "square", "diamond", "triangle")
@@ -46,7 +46,7 @@ class Residuals:
 def styles(gpus: Sequence[str]) -> dict[str, Style]:
     """Colour and marker of each GPU; no two share both."""
     return {
-        gpu: Style(_COLOURS[i % len(_COLOURS)], "", _MARKERS[i % len(_MARKERS)])
+        gpu: Style(_COLOURS[i % 8], "", _MARKERS[(i + i // 8) % 4])
         for i, gpu in enumerate(gpus)
     }
 
