@@ -14,8 +14,9 @@ per cent. No model can be expected to come closer than these.
 
 The floor of small messages is that of the silicon, not of the library: whatever the version,
 two-GPU all_gather of 512 bytes takes 9.0 us on A100, 5.2 to 6.1 on H100 and H200, 7.3 to 8.8
-on B200, 8.8 to 9.4 on GB200. Nothing in a data sheet says so. A model that has seen A100 and H100 alone
-expects a new part between the two, and says by its interval that it may be on either side."""
+on B200, 8.8 to 9.4 on GB200. Nothing in a data sheet says so. A model that has seen A100 and
+H100 alone expects a new part between the two, and says by its interval that it may be on either
+side."""
 _COLUMNS = ("nccl_dtype", "op_name", "num_gpus", "message_size", "allreduce_dtype")
 _GPUS = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300")
 

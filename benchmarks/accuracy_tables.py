@@ -60,7 +60,10 @@ REASONS = """Why:
   and fell by as much from Ampere to Hopper, in every library and version; no data sheet says
   so. The model expects the middle and an interval that holds both. What only Hopper measured
   (DeepEP) is corrected by what Hopper's links do in NCCL against Ampere's.
-- **`moe_a2a` on GB200 and GB300**: its two-sided dispatch waits for the host, which is another.
+- **The roofline on collectives**: it takes L40S, whose floors over PCIe are those of the new
+  parts, as seriously as H100; its floors are closer on Blackwell, and 20 to 50 % off on H200.
+- **`moe_a2a` on GB200 and GB300**: its two-sided dispatch most likely waits for the host, which
+  is another; its smallest times are 2.5 times those on B200.
 - **`fp8_block` on Blackwell**: its kernels scale in hardware, Hopper's in software.
 - **`nvfp4`** is predicted from fp8 at the fp4 peak: no training GPU has the precision.
 - **Transfer across families** hardly beats spec-only: the residual of an op on Hopper says
