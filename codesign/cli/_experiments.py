@@ -22,14 +22,13 @@ def run(names: tuple[str, ...], quiet: bool) -> Backtest:
     from codesign._common.scores import Backtest
     from codesign.projection.experiments import experiment_rows, load_experiments
     from codesign.projection.experiments.order import HOLD_OUT, lever_orders
-    from codesign.projection.experiments.run import fit_on, training_gpus
-    from codesign.sensitivity.backtest_rows import RowCache
+    from codesign.projection.experiments.run import CachedTables, fit_on, training_gpus
     from codesign.sources.perfdb import PerfDB
 
     wanted = tuple(n for n in names if n != LEVER_ORDER)
     ordering = not names or LEVER_ORDER in names
     experiments = load_experiments(wanted) if wanted or not names else ()
-    db = _Cached(PerfDB(), RowCache)
+    db = CachedTables(PerfDB())
     models: dict[tuple[str, ...], Any] = {}
 
     def fitter(_: Any, gpus: tuple[str, ...]) -> Any:
@@ -45,16 +44,6 @@ def run(names: tuple[str, ...], quiet: bool) -> Backtest:
             orders = lever_orders(db, fitter(db, training_gpus(db, HOLD_OUT)), note=progress.say)
     text = "natural experiments, each projected by a model fitted without the GPUs held out"
     return Backtest(experiments=rows, lever_order=orders, protocol=text)
-
-
-class _Cached:
-    """A kernel database whose last tables are kept: experiments read the same ones."""
-
-    def __init__(self, db: Any, cache: Any) -> None:
-        self._db, self._cache = db, cache(db)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cache if name == "training_ops" else self._db, name)
 
 
 def lines(result: Backtest) -> list[str]:

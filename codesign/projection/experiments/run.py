@@ -17,6 +17,7 @@ from codesign.projection.experiments.projected import (
 from codesign.projection.experiments.records import Experiment
 from codesign.projection.experiments.rows import Pairs, Ratio, measured_ratio, pairs_of
 from codesign.projection.step import step_of
+from codesign.sensitivity.backtest_rows import RowCache
 from codesign.sensitivity.errors import LeakageError
 
 DRAWS = 200
@@ -25,6 +26,16 @@ _ABSTAINS = (DataError, InsufficientDataError, UsageError)
 
 Fitter = Callable[[Any, tuple[str, ...]], Any]
 """(database, GPUs to train on) -> a model that has seen no other."""
+
+
+class CachedTables:
+    """A kernel database that keeps its last tables: experiments read the same ones again."""
+
+    def __init__(self, db: Any) -> None:
+        self._db, self._rows = db, RowCache(db)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._rows if name == "training_ops" else self._db, name)
 
 
 def fit_on(db: Any, gpus: tuple[str, ...]) -> Any:

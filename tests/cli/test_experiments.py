@@ -1,0 +1,148 @@
+"""`codesign backtest --experiments`: table, file, checks; on records of a folder of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from codesign._common.errors import CheckFailedError, UsageError
+from codesign._common.scores import Backtest, ExperimentRow, Interval, LeverEvidence, LeverOrderRow
+from codesign.cli._experiments import check, lines
+from codesign.cli.backtest import EXPERIMENT_METRICS, _condition, command
+from codesign.cli.main import cli
+from codesign.sensitivity.gemm import GemmModel
+from tests.sensitivity.test_backtest import WorkDB
+
+RECORD = {
+    "name": "mine", "title": "H100 to H200", "lever": "hbm_bandwidth",
+    "before": {"system": "hgx-h100"}, "after": {"system": "hgx-h200"},
+    "moved": {"hbm_bandwidth": 1.433, "hbm_capacity": 1.7625},
+    "kernels": {"op_class": "gemm", "where": {"m": {"max": 16}}},
+    "hold_out": ["h200-sxm", "b200-sxm"], "source": "a fake", "confounders": ["made up"],
+}  # fmt: skip
+
+
+def write(folder: Path, ratio: float) -> None:
+    record = {**RECORD, "measured": {"by": "kernels", "ratio": ratio}}
+    (folder / "experiments").mkdir(exist_ok=True)
+    path = folder / "experiments" / "mine.yaml"
+    path.write_text(json.dumps({"experiments": [record]}), encoding="utf-8")
+
+
+def true_ratio() -> float:
+    """Median over the fake's own tables, by plain pandas."""
+    before, after = (WorkDB().training_ops(g, "gemm") for g in ("h100-sxm", "h200-sxm"))
+    both = before.merge(after, on=["m", "n", "k"], suffixes=("", "_after"))
+    both = both[both["m"] <= 16].sort_values("time_s").drop_duplicates(["m", "n", "k"])
+    return float((both["time_s"] / both["time_s_after"]).median())
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder of records, and a database in memory with GEMM alone."""
+    import codesign.projection.experiments.run as module
+    from codesign.sensitivity import fit
+
+    def fit_on(db, gpus):
+        return fit(db, gpus=gpus, models=(GemmModel(),), rows_per_gpu=80)
+
+    monkeypatch.setattr(module, "fit_on", fit_on)
+    monkeypatch.setattr("codesign.sources.perfdb.PerfDB", WorkDB)
+    monkeypatch.setenv("CODESIGN_HWSPECS", str(tmp_path))
+    return tmp_path
+
+
+def test_measured_and_projected_stand_beside_each_other(folder: Path) -> None:
+    write(folder, ratio=true_ratio())
+    path = folder / "out.json"
+    result = CliRunner().invoke(command, ["--experiments", "mine", "-o", str(path)])
+    assert result.exit_code == 0, result.output
+    (row,) = msgspec.json.decode(path.read_bytes(), type=Backtest).experiments
+    assert row.measured == pytest.approx(true_ratio(), rel=0.03)
+    assert row.projected is not None
+    # The fake's truth is the form that is fitted: the projection must find it.
+    assert row.projected.value == pytest.approx(row.measured, rel=0.05)
+    assert row.inside is True
+    assert set(row.trained_on) == {"a100-80gb-sxm", "h100-sxm"}
+    for text in ("mine", "hbm_bandwidth", "yes", "made up", "1 of 1 projected"):
+        assert text in result.output
+
+
+def test_a_record_that_the_tables_contradict_fails_the_check(folder: Path) -> None:
+    write(folder, ratio=2 * true_ratio())
+    result = CliRunner().invoke(command, ["--experiments", "mine"])
+    assert isinstance(result.exception, CheckFailedError)
+    assert result.exception.exit_code == 5
+    assert "mine: states x" in str(result.exception)
+    assert "the record states x" in result.output
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--experiments", "nobody"], "unknown experiment 'nobody'"),
+        (["mine"], "mine: only --experiments takes names"),
+        (["--experiments", "--quick"], "--quick has no effect with --experiments"),
+        (["--experiments", "--rows", "5"], "--rows has no effect"),
+        (["--experiments", "--fail-on", "mape>0.2"], "metrics: missed, reversed"),
+        ([], "-o is missing"),
+    ],
+)
+def test_requests_that_cannot_be_met_say_so(arguments: list[str], words: str) -> None:
+    result = CliRunner().invoke(command, arguments)
+    assert isinstance(result.exception, UsageError)
+    assert words in str(result.exception)
+
+
+def row(name: str, inside: bool | None, lever: str = "power") -> ExperimentRow:
+    projected = None if inside is None else Interval(1.2, 1.1, 1.3)
+    return ExperimentRow(
+        name=name, title=name, lever=lever, role="test", before="a", after="b", moved={},
+        measured=1.2 if inside else 1.5, measured_lo=None, measured_hi=None, n=3,
+        measured_by="published", stated=1.2, agrees=None, projected=projected, inside=inside,
+        why_not="" if projected else "no recipe", trained_on=("old",), confounders=(), source="s",
+    )  # fmt: skip
+
+
+def order(name: str, reversed: tuple[tuple[str, str], ...], decided: int = 1) -> LeverOrderRow:
+    evidence = LeverEvidence("hbm_bandwidth", "a", "b", 1.4, 0.7, 0.05, 0.6)
+    return LeverOrderRow(name, "hgx-h100", (evidence,), decided, reversed, ("old",))
+
+
+def test_conditions_count_misses_and_reversals() -> None:
+    result = Backtest(
+        experiments=(row("hit", True), row("miss", False), row("open", None)),
+        lever_order=(order("good", ()), order("bad", (("a", "b"),)), order("none", (), 0)),
+    )
+    for text, fails in (("missed>0", True), ("missed>1", False), ("missed>0@power", True),
+                        ("missed>0@hbm_bandwidth", False), ("reversed>0", True),
+                        ("reversed>0@good", False)):  # fmt: skip
+        condition = _condition(text, EXPERIMENT_METRICS)
+        if fails:
+            with pytest.raises(CheckFailedError, match=r"(missed|reversed) = 1 > 0; first: "):
+                check(result, [condition])
+        else:
+            check(result, [condition])
+
+
+def test_the_table_says_what_was_missed_and_what_was_not_projected() -> None:
+    result = Backtest(
+        experiments=(row("hit", True), row("miss", False), row("open", None)),
+        lever_order=(order("good", ()), order("bad", (("a", "b"),)), order("none", (), 0)),
+    )
+    text = "\n".join(lines(result))
+    assert "1 of 2 projected ratios" in text
+    assert "not projected: no recipe" in text
+    assert "order of levers: 1 of 2 workloads" in text
+    assert "REVERSED; a before b" in text
+    assert next(line for line in lines(result) if line.startswith("miss")).split()[-2] == "NO"
+
+
+def test_help_has_an_example() -> None:
+    result = CliRunner().invoke(cli, ["backtest", "--help"])
+    assert "codesign backtest --experiments" in result.output
