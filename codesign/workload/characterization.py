@@ -87,6 +87,39 @@ class StepTimes(msgspec.Struct, frozen=True):
     kernels: int
     kernel_time_s: float
     """Sum over kernels; may exceed the wall time where streams overlap."""
+    host_bound_s: float | None = None
+    """Part of ``idle_s`` in which nothing was launched: the device waits for the host. The
+    rest of it is launch latency and waiting on events. None where launches are unknown."""
+
+
+class RankTimes(msgspec.Struct, frozen=True):
+    """One rank of a job beside the others; times are means over its steps."""
+
+    rank: int
+    device: str
+    source: str
+    """File that it was read from."""
+    steps: int
+    step_time_s: float
+    compute_s: float
+    comm_s: float
+    exposed_comm_s: float
+    exposed_copy_s: float
+    idle_s: float
+    host_bound_s: float | None = None
+    wait_s: float | None = None
+    """Part of the time of its matched collectives before the last known rank arrived; None
+    if none could be matched."""
+    transfer_s: float | None = None
+    """The rest of the time of its matched collectives."""
+    collectives: int = 0
+    """In the whole capture."""
+    matched: int = 0
+    """Of these, how many were found on another rank, too."""
+    last_share: float | None = None
+    """Share of the matched ones at which this rank arrived last: it held the others up."""
+    clock_offset_s: float | None = None
+    """Its clock less that of the first rank, by the ends of collectives that both were in."""
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -117,6 +150,8 @@ class Header(msgspec.Struct, frozen=True):
     """Part of ``idle_s`` that is pipeline bubble and scales with the busy time."""
     steps: tuple[StepTimes, ...] = ()
     """Every step of every device that was captured, where the source has a time line."""
+    rank_times: tuple[RankTimes, ...] = ()
+    """Every rank of a job of which several were captured."""
     totals: dict[str, float] = {}
     """Over the whole capture of the device: ``kernels, kernel_time_s, busy_s, span_s``..."""
     assumptions: dict[str, str] = {}

@@ -85,7 +85,10 @@ def _raw_to_ns(values: Sequence[msgspec.Raw]) -> Ints:
 
 def to_ids(values: Sequence[int | float | str | None]) -> Ints:
     """Ids as int64, MISSING_ID where there is none; ids beyond 63 bits keep their low bits."""
-    if set(map(type, values)) <= {int}:
+    kinds = set(map(type, values))
+    if kinds == {type(None)}:
+        return np.full(len(values), MISSING_ID, dtype=np.int64)
+    if kinds <= {int}:
         try:
             return np.array(values, dtype=np.int64)
         except OverflowError:

@@ -7,9 +7,10 @@ import numpy as np
 from codesign.sources.kineto._times import Ints
 from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.events import Trace
+from codesign.sources.kineto.join import Links
 from codesign.sources.kineto.rows import Activities
 from codesign.sources.kineto.steps import Steps
-from codesign.sources.kineto.timeline import COMM, COMPUTE, COPY, union
+from codesign.sources.kineto.timeline import COMM, COMPUTE, COPY, Union, union
 from codesign.workload.characterization import StepTimes
 from codesign.workload.schema import OP_CLASSES
 
@@ -23,9 +24,29 @@ def kinds_of(trace: Trace, row: Ints, op_class: Ints) -> Ints:
     return np.where(kernel, np.where(comm, COMM, COMPUTE), COPY)
 
 
+# Below this share of activities with a known launch, idle time cannot be attributed.
+_ENOUGH_LINKED = 0.95
+
+
+def outstanding(trace: Trace, links: Links, activities: Activities) -> Union | None:
+    """When something was launched and not yet done; None if too few launches are known.
+
+    A device that idles outside of it waits for the host. From the start of the launch
+    call: the call itself counts as latency of the launch, not as time of the host.
+    """
+    launch = links.launch[activities.row]
+    linked = launch >= 0
+    if not len(linked) or linked.mean() < _ENOUGH_LINKED:
+        return None
+    asked = activities.start.copy()
+    asked[linked] = np.minimum(asked[linked], trace.launches["start"][launch[linked]])
+    return union(asked, activities.end)
+
+
 def step_times(
-    trace: Trace, activities: Activities, steps: Steps, claims: tuple[Ints, Ints, Ints], device: str
-) -> tuple[StepTimes, ...]:
+    trace: Trace, links: Links, activities: Activities, steps: Steps,
+    claims: tuple[Ints, Ints, Ints], device: str,
+) -> tuple[StepTimes, ...]:  # fmt: skip
     """Every step of one device. ``claims`` are those of ``timeline.exposed``."""
     kinds = kinds_of(trace, activities.row, activities.op_class)
     n = len(steps.names)
@@ -41,12 +62,16 @@ def step_times(
     total = np.bincount(activities.step[inside], weights=length[inside], minlength=n)
     whole = steps.end - steps.start
     idle = whole - busy.sum(axis=0)
+    queue = outstanding(trace, links, activities)
+    # The queue covers all that is busy, so what it leaves of the step is idle.
+    starved = None if queue is None else whole - queue.within(steps.start, steps.end)
     return tuple(
         StepTimes(
             name=steps.names[i], device=device, time_s=int(whole[i]) * _S,
             compute_s=int(busy[COMPUTE, i]) * _S, comm_s=int(comm_ns[i]) * _S,
             exposed_comm_s=int(busy[COMM, i]) * _S, exposed_copy_s=int(busy[COPY, i]) * _S,
             idle_s=int(idle[i]) * _S, kernels=int(count[i]), kernel_time_s=float(total[i]) * _S,
+            host_bound_s=None if starved is None else int(starved[i]) * _S,
         )
         for i in range(n)
     )  # fmt: skip

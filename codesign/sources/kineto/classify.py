@@ -14,6 +14,9 @@ COMMUNICATION = ("nccl:", "gloo:", "xccl:")
 """Annotations that c10d puts around its calls; they carry the shapes of the message."""
 
 
+_CLOSED_BY = {"<": ">", "(": ")", "{": "}", "[": "]"}
+
+
 def _compiled(rows: tuple[tuple[str, str], ...]) -> list[tuple[re.Pattern[str], str]]:
     return [(re.compile(pattern, re.IGNORECASE), value) for pattern, value in rows]
 
@@ -82,6 +85,37 @@ def collective_kind(*names: str) -> str | None:
 
 def short_name(kernel: str) -> str:
     """A kernel's name without return type, template arguments and parameters."""
-    name = re.sub(r"\(anonymous namespace\)", "_", kernel[:_MAX_NAME])
-    name = re.split(r"[<(]", name, maxsplit=1)[0].strip()
-    return name.removeprefix("void ").strip()[:120] or kernel[:120]
+    name = kernel[:_MAX_NAME].replace("(anonymous namespace)", "_").removesuffix(".kd")
+    name = name.replace(" [clone .kd]", "").replace("operator()", "operator_call")
+    text, parameters = _outside_brackets(name)
+    words = text.split()
+    if not parameters and "<" not in name:
+        return name.strip()[:120] or kernel[:120]  # not C++: blanks are part of the name
+    # Before the name stand return type and qualifiers: "std::enable_if<...>::type ns::name".
+    return (words[-1][:120] if words else "") or kernel[:120]
+
+
+def _outside_brackets(name: str) -> tuple[str, bool]:
+    """The name up to its parameters, without what stands in <> or {}; whether it has some.
+
+    The parameters open with the last parenthesis at the outermost level; earlier ones
+    belong to a return type such as ``decltype(...)``.
+    """
+    parts: list[str] = []
+    opened: list[str] = []
+    before: str | None = None
+    for character in name:
+        if character in "<({[":
+            if character == "(" and not opened:
+                before = "".join(parts)
+            opened.append(character)
+        elif character == ">":
+            # Anywhere else than in a template's list it compares or points.
+            if opened and opened[-1] == "<":
+                opened.pop()
+        elif character in ")}]":
+            while opened and _CLOSED_BY[opened.pop()] != character:
+                pass
+        elif not opened:
+            parts.append(character)
+    return ("".join(parts), False) if before is None else (before, True)

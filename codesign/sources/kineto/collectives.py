@@ -44,6 +44,18 @@ def collective_dims(comm: CommArgs | None, call: Call | None, kernel: str) -> Di
     return dims
 
 
+def identity(comm: CommArgs | None, kernel: str) -> tuple[str, int]:
+    """What a collective has in common on all of its ranks, and how many those are (0: unknown).
+
+    Kind and group; the size of a message may differ between ranks.
+    """
+    kind = collective_kind(comm.collective if comm is not None else "", kernel) or "other"
+    if comm is None:
+        return kind, 0
+    group = str(group_ranks(comm)) if group_ranks(comm) else f"{comm.group}:{comm.group_ranks}"
+    return f"{kind}|{group}", max(comm.group_size, 0)
+
+
 def group_ranks(comm: CommArgs) -> list[int]:
     """Global ranks of the group if all of them were recorded (long lists are cut)."""
     try:

@@ -53,6 +53,8 @@ class CommArgs(msgspec.Struct, frozen=True, gc=False):
     dtype: str
     group_size: int
     group_ranks: str
+    group: str = ""
+    """Name of the process group, the same on all of its ranks."""
 
 
 class Coder(Generic[T]):
@@ -256,6 +258,7 @@ class TraceBuilder:
             thread=self._thread_codes(events),
             external=to_ids(_external(args)),
             inputs=self._input_codes(names, args),
+            record=to_ids([a.record for a in args]),
         )  # fmt: skip
 
     def _input_codes(self, names: Ints, args: list[OpArgs]) -> Ints:
@@ -330,4 +333,5 @@ def _comm(args: DeviceArgs) -> CommArgs:
     return CommArgs(
         collective=args.collective or "", in_elements=numbers[0], out_elements=numbers[1],
         dtype=args.dtype or "", group_size=numbers[2], group_ranks=str(args.group_ranks or ""),
+        group="" if args.group is None else str(args.group),
     )  # fmt: skip

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -14,7 +15,9 @@ from codesign.hardware import gpu_of_device, load_system, system_of_gpu
 from codesign.sources.kineto import metadata
 from codesign.sources.kineto._times import Ints
 from codesign.sources.kineto.accounting import capture_totals, kinds_of, step_times
+from codesign.sources.kineto.alignment import Collectives
 from codesign.sources.kineto.categories import KERNEL
+from codesign.sources.kineto.collectives import identity
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.join import Links, link
 from codesign.sources.kineto.quality import (
@@ -35,7 +38,7 @@ from codesign.sources.kineto.steps import Steps, find_steps
 from codesign.sources.kineto.timeline import Clipped, clip_overlaps, exposed
 from codesign.workload.accounting import add_work
 from codesign.workload.characterization import Characterization, Header, StepTimes
-from codesign.workload.schema import ops_frame
+from codesign.workload.schema import OP_CLASSES, ops_frame
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,26 @@ class _Device:
     times: tuple[StepTimes, ...]
 
 
+class DeviceView(msgspec.Struct, frozen=True):
+    """What the other ranks of a job need to know of one device."""
+
+    label: str
+    times: tuple[StepTimes, ...]
+    collectives: Collectives
+
+
 def characterize_rank(trace: Trace, where: str, system: str | None) -> Characterization:
     """Ops, steps and quality of one trace; workload and sources are the caller's to fill in.
+
+    Raises DataError if there is no device activity.
+    """
+    return examine_rank(trace, where, system)[0]
+
+
+def examine_rank(
+    trace: Trace, where: str, system: str | None
+) -> tuple[Characterization, tuple[DeviceView, ...]]:
+    """As ``characterize_rank``, and every device; the one of the ops comes first.
 
     Raises DataError if there is no device activity.
     """
@@ -80,7 +101,7 @@ def characterize_rank(trace: Trace, where: str, system: str | None) -> Character
             "a kernel is joined to the latest launch before it"
         )
     steps = len(lead.steps.names)
-    rows = build_rows(trace, links, lead.activities, lead.claims, steps)
+    rows, row_of = build_rows(trace, links, lead.activities, lead.claims, steps)
     ops = add_work(ops_frame(_placed(rows, system)))
     evidence = Evidence(trace, links, lead.activities, lead.clipped, lead.steps, lead.times, ops)
     totals = capture_totals(trace, lead.activities)
@@ -99,7 +120,40 @@ def characterize_rank(trace: Trace, where: str, system: str | None) -> Character
         notes=_notes(links, lead, name),
         **_step_time(lead.times, ops),  # type: ignore[arg-type]
     )
-    return Characterization(header, ops)
+    devices.sort(key=lambda d: d is not lead)
+    views = tuple(
+        DeviceView(d.label, d.times, _collectives(trace, d, row_of if d is lead else None))
+        for d in devices
+    )
+    return Characterization(header, ops), views
+
+
+def _collectives(trace: Trace, device: _Device, row_of: Ints | None) -> Collectives:
+    """Collectives of a device by start; ``row_of`` is the row of each activity, where it has."""
+    activities, steps = device.activities, device.steps
+    talks = np.flatnonzero(activities.op_class == OP_CLASSES.index("collective"))
+    order = talks[np.argsort(activities.start[talks], kind="stable")]
+    rows = activities.row[order]
+    names, comms = trace.device["name"][rows].tolist(), trace.device["comm"][rows].tolist()
+    named = steps.by == "ProfilerStep"
+    inside = activities.step[order]
+    keys: dict[str, int] = {}
+    codes, sizes = [], []
+    known: dict[tuple[int, int], tuple[str, int]] = {}
+    for name, comm, step in zip(names, comms, inside.tolist(), strict=True):
+        if (name, comm) not in known:
+            known[name, comm] = identity(
+                trace.comms[comm] if comm >= 0 else None, trace.names[name]
+            )
+        text, size = known[name, comm]
+        where = (steps.names[step] if step >= 0 else "outside") if named else ""
+        codes.append(keys.setdefault(f"{text}|{where}", len(keys)))
+        sizes.append(size)
+    return Collectives(
+        start=activities.start[order].tolist(), end=activities.end[order].tolist(), key=codes,
+        keys=list(keys), inside=(inside >= 0).tolist(), group_size=sizes,
+        row=[-1] * len(order) if row_of is None else row_of[order].tolist(),
+    )  # fmt: skip
 
 
 def _kernel_ns(trace: Trace, activities: Activities) -> int:
@@ -118,7 +172,7 @@ def _device(trace: Trace, links: Links, rows: Ints, classes: Ints, phase: Ints) 
     kinds = kinds_of(trace, rows, classes[rows])
     claims = exposed(start, clipped.end, kinds, (steps.start, steps.end))
     label = trace.devices[int(device["device"][rows[0]])]
-    times = step_times(trace, activities, steps, claims, label)
+    times = step_times(trace, links, activities, steps, claims, label)
     return _Device(label, activities, clipped, steps, claims, times)
 
 

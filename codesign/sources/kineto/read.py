@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 
 from codesign._common.errors import UsageError
 from codesign._common.text import encodable
-from codesign._common.units import format_si
 from codesign.hardware import load_system
-from codesign.sources.kineto import metadata
-from codesign.sources.kineto._bytestream import ByteStream
-from codesign.sources.kineto.events import Trace, load_trace
-from codesign.sources.kineto.rank import characterize_rank
+from codesign.sources.kineto._pool import Progress, read_captures
+from codesign.sources.kineto.capture import Options
+from codesign.sources.kineto.job import join_ranks
 from codesign.sources.kineto.ranks import resolve_ranks
-from codesign.workload.characterization import Characterization, SourceFile
+from codesign.workload.characterization import Characterization
 
 if TYPE_CHECKING:
     from codesign.sources.execution_trace import ExecutionTrace
@@ -33,12 +31,15 @@ def read_kineto(
     system: str | None = None,
     workload: str | None = None,
     execution_traces: Mapping[Path, ExecutionTrace] | None = None,
+    rank: int | None = None,
+    progress: Progress | None = None,
 ) -> Characterization:
     """Characterize a PyTorch profiler (Kineto) trace, or the traces of several ranks.
 
-    The ops are those of one GPU: the busiest device of the lowest rank. With several
-    files ``header.ranks`` lists all, and ``header.notes`` has a line for each.
-    ``header.totals`` are sums over the whole capture, ``header.steps`` every step.
+    The ops are those of one GPU: the busiest device of the lowest rank, or of ``rank``.
+    With several ranks, ``header.rank_times`` compares them, and ``wait_s`` of a collective
+    is the part of its time before the last of the ranks arrived. Large files are read on
+    all cores. ``header.totals`` are sums over the whole capture, ``header.steps`` every step.
 
     Args:
         paths: a ``.json`` or ``.json.gz`` file, or one per rank.
@@ -47,57 +48,40 @@ def read_kineto(
         system: name of the system, where the trace's device does not tell it.
         workload: name of the workload; by default the file's.
         execution_traces: by path of a trace, what gives shapes to its ops.
+        rank: rank whose ops are wanted, by default the lowest.
+        progress: called after each file with how many are read, and of how many.
 
     Raises:
         DataError: a file is malformed, truncated or holds no device activity.
-        UsageError: no path, an unknown system, or ranks that cannot be told apart.
+        UsageError: no path, an unknown system or rank, or ranks that cannot be told apart.
     """
     files = [Path(p) for p in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     if not files:
         raise UsageError("no trace given; expected one or more Kineto files")
     if system is not None:
         load_system(system)
-    recorded: list[int | None] = []
-    found: list[Characterization] = []
-    sources: list[SourceFile] = []
-    shaped: tuple[str, ...] = ()
-    for path in files:
-        with ByteStream(path) as stream:
-            trace = load_trace(stream, allow_truncated=allow_truncated, repair=repair)
-        shaped += _shaped(trace, path, execution_traces)
-        recorded.append(metadata.distributed(trace.metadata).rank)
-        sources.append(SourceFile(path.name, trace.sha256, trace.size))
-        found.append(characterize_rank(trace, str(path), system))
+    captures = read_captures(
+        files, Options(allow_truncated, repair, system), execution_traces or {}, progress
+    )
+    recorded = [c.recorded for c in captures]
     ranks = resolve_ranks(files, recorded)
-    lead = ranks.index(min(ranks))
-    header = found[lead].header
-    notes = header.notes + shaped
+    chosen = min(ranks) if rank is None else rank
+    if chosen not in ranks:
+        known = ", ".join(map(str, sorted(ranks)))
+        raise UsageError(f"rank {chosen} is in none of the files; their ranks: {known}")
+    lead = ranks.index(chosen)
+    char = join_ranks(captures, ranks, lead)
+    notes = char.header.notes
     if len(files) == 1 and recorded[0] is None:
         notes += (f"rank {ranks[0]}: the trace does not record it",)
-    if len(files) > 1:
-        notes += _per_rank(files, ranks, found)
-    ops = found[lead].ops
-    ops["source"] = encodable(files[lead].name)
-    name = workload or _stem(files[lead])
-    return Characterization(header, ops).with_header(
-        workload=name,
+    ops = char.ops.assign(source=encodable(files[lead].name)).astype({"source": "string"})
+    return Characterization(char.header, ops).with_header(
+        workload=workload or _stem(files[lead]),
         ranks=tuple(sorted(ranks)),
-        gpus=max(header.gpus, len(files)),
-        sources=tuple(sources),
+        gpus=max(char.header.gpus, len(files)),
+        sources=tuple(c.source for c in captures),
         notes=notes,
     )
-
-
-def _shaped(
-    trace: Trace, path: Path, execution_traces: Mapping[Path, ExecutionTrace] | None
-) -> tuple[str, ...]:
-    """Give the trace the shapes of its execution trace, if it has one; says what was done."""
-    execution = (execution_traces or {}).get(path)
-    if execution is None:
-        return ()
-    from codesign.sources.execution_trace import add_shapes
-
-    return add_shapes(trace, execution, str(path))
 
 
 def _stem(path: Path) -> str:
@@ -105,19 +89,3 @@ def _stem(path: Path) -> str:
     while name.endswith(_SUFFIXES):
         name = name.rpartition(".")[0]
     return name or path.name
-
-
-def _per_rank(
-    files: Sequence[Path], ranks: Sequence[int], found: Sequence[Characterization]
-) -> tuple[str, ...]:
-    lines = []
-    for rank, path, char in sorted(zip(ranks, files, found, strict=True), key=lambda x: x[0]):
-        header = char.header
-        totals = header.totals
-        lines.append(
-            f"rank {rank} ({path.name}): step {format_si(header.step_time_s or 0.0, 's')}, "
-            f"{totals['kernels']:.0f} kernels, compute {format_si(totals['compute_s'], 's')}, "
-            f"exposed communication {format_si(totals['exposed_comm_s'], 's')} "
-            f"of {format_si(totals['comm_s'], 's')}"
-        )
-    return tuple(lines)

@@ -111,19 +111,21 @@ def phases(trace: Trace, links: Links) -> Ints:
 
 def build_rows(
     trace: Trace, links: Links, activities: Activities, claims: tuple[Ints, Ints, Ints], steps: int
-) -> list[dict[str, object]]:
+) -> tuple[list[dict[str, object]], Ints]:
     """Rows of the ops table, without the work that shapes imply; times in s per step.
+
+    Beside them the row of every activity, -1 outside of all steps.
 
     ``claims`` are (activity, step, ns) of ``timeline.exposed``. All kernels of one call
     of an op that is a unit of work make one row, under its longest kernel's name.
     """
     inside = np.flatnonzero(activities.step >= 0)
+    row_of = np.full(len(activities.row), -1, dtype=np.int64)
     if not inside.size:
-        return []
+        return [], row_of
     call, key = _calls(trace, links, activities, inside)
     first, inverse = _unique_rows(key)
     # Call -> row, and from there activity -> row.
-    row_of = np.full(len(activities.row), -1, dtype=np.int64)
     row_of[inside] = inverse[call]
     length = activities.end[inside] - activities.start[inside]
     n = len(first)
@@ -152,7 +154,11 @@ def build_rows(
         if steps > 1:
             row["time_sd_s"] = deviation[i]
         rows.append(row)
-    return sorted(rows, key=lambda r: -float(r["time_s"]))  # type: ignore[arg-type]
+    order = np.argsort(-time, kind="stable")
+    place = np.empty(n, dtype=np.int64)
+    place[order] = np.arange(n)
+    row_of[inside] = place[row_of[inside]]
+    return [rows[i] for i in order.tolist()], row_of
 
 
 def _calls(trace: Trace, links: Links, activities: Activities, inside: Ints) -> tuple[Ints, Ints]:

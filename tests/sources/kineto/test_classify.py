@@ -134,7 +134,26 @@ def test_a_hostile_name_costs_little() -> None:
         op_rule(name)
 
 
-def test_short_name() -> None:
-    assert short_name("void at::native::(anonymous namespace)::foo<int, 3>(int)") == (
-        "at::native::_::foo"
-    )
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ("void at::native::(anonymous namespace)::foo<int, 3>(int)", "at::native::_::foo"),
+        ("std::enable_if<!(false), void>::type internal::gemvx::kernel<int, __nv_bfloat16, 7>"
+         "(cublasGemvParamsEx<int>)", "internal::gemvx::kernel"),
+        ("std::enable_if<(A > B), void>::type foo::bar<(1>2), float>(int)", "foo::bar"),
+        ("decltype(auto) ns::thing<int>(int*) const", "ns::thing"),
+        ("void ns::each<ns::run<{lambda(int)#1}::operator()(int) const::{lambda()#1}>>(int, x)",
+         "ns::each"),
+        ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+         "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"),
+        ("void (anonymous namespace)::indexed<int, f(long)::{lambda(long)#1}>(int, f)",
+         "_::indexed"),
+        ("Cijk_Alik_Bljk_BBS_BH.kd", "Cijk_Alik_Bljk_BBS_BH"),
+        ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        ("a name with blanks", "a name with blanks"),
+        ("void", "void"),
+        ("<<<", "<<<"),
+    ],
+)  # fmt: skip
+def test_short_name(kernel: str, expected: str) -> None:
+    assert short_name(kernel) == expected
