@@ -7,7 +7,7 @@
     recs = codesign.recommend("default", model)
     codesign.render(recs, "report.html")
 
-Nothing heavy is imported until a name is used.
+Nothing heavy is imported until a name is used. All of it is described in docs/api.md.
 """
 
 from __future__ import annotations
@@ -18,18 +18,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from codesign import recommend as recommend
     from codesign._api import fit, project, render
+    from codesign._common.errors import CodesignError
+    from codesign.hardware import load_system
+    from codesign.projection.experiments import load_experiments
     from codesign.sensitivity import load_model
     from codesign.sources import read
     from codesign.workload.characterization import Characterization
 
 __all__ = [
-    "Characterization", "fit", "load_model", "project", "read", "recommend", "render",
+    "Characterization", "CodesignError", "fit", "load_experiments", "load_model", "load_system",
+    "project", "read", "recommend", "render",
 ]  # fmt: skip
 
 _HOME = {
     "Characterization": "codesign.workload.characterization",
+    "CodesignError": "codesign._common.errors",
     "fit": "codesign._api",
+    "load_experiments": "codesign.projection.experiments",
     "load_model": "codesign.sensitivity",
+    "load_system": "codesign.hardware",
     "project": "codesign._api",
     "read": "codesign.sources",
     "render": "codesign._api",
