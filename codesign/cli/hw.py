@@ -128,7 +128,7 @@ def show_command(name: str, as_json: bool) -> None:
 @command.command("check")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 def check_command(files: tuple[Path, ...]) -> None:
-    """Check FILES, or the whole library: units, dense peaks, clocks, links, sources.
+    """Check FILES, or the whole library with its experiments: units, dense peaks, clocks, links.
 
     Exits with 5 if a file fails.
 
@@ -137,10 +137,11 @@ def check_command(files: tuple[Path, ...]) -> None:
       codesign hw check
       codesign hw check my-gpu.yaml
     """
-    from codesign.hardware.load import check_file, check_library, spec_files
+    from codesign.hardware.load import check_library, spec_files
+    from codesign.projection.experiments.records import check_file, experiment_files
 
     problems = [] if files else check_library()
-    paths = list(files) or [path for _, path in spec_files()]
+    paths = list(files) or [*(path for _, path in spec_files()), *experiment_files()]
     for path in paths:
         try:
             check_file(path)

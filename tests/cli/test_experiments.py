@@ -146,3 +146,13 @@ def test_the_table_says_what_was_missed_and_what_was_not_projected() -> None:
 def test_help_has_an_example() -> None:
     result = CliRunner().invoke(cli, ["backtest", "--help"])
     assert "codesign backtest --experiments" in result.output
+
+
+def test_hw_check_reads_records_too(folder: Path) -> None:
+    write(folder, ratio=1.4)
+    path = folder / "experiments" / "mine.yaml"
+    assert CliRunner().invoke(cli, ["hw", "check", str(path)]).exit_code == 0
+    path.write_text(path.read_text().replace("hbm_capacity", "hbm_size"))
+    result = CliRunner().invoke(cli, ["hw", "check", str(path)])
+    assert isinstance(result.exception, CheckFailedError)
+    assert "mine.yaml: experiments[0] (mine): moved: unknown quantity" in result.output

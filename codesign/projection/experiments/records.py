@@ -22,6 +22,7 @@ from codesign.hardware import load_system
 from codesign.hardware.lever_specs import NAMES as LEVER_NAMES
 from codesign.hardware.levers import lever_value
 from codesign.hardware.load import SEARCH_VARIABLE
+from codesign.hardware.load import check_file as check_specification
 from codesign.hardware.model import System
 from codesign.workload.recipe import Recipe, decode_recipe, recipe_path
 from codesign.workload.schema import COLUMNS
@@ -152,6 +153,14 @@ def experiment_files() -> list[Path]:
 def read_experiments(path: Path) -> tuple[Experiment, ...]:
     """The records of one file. Raises DataError naming the file, the record and the key."""
     return _read(path, path.stat().st_mtime_ns)
+
+
+def check_file(path: Path) -> None:
+    """Check one file of experiments, or of a GPU or system. Raises DataError with its problems."""
+    if "experiments" in load_yaml(path):
+        read_experiments(path)
+    else:
+        check_specification(path)
 
 
 @lru_cache(maxsize=64)
