@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
 import subprocess
@@ -108,8 +109,9 @@ class _Pool:
             for process in self._processes:
                 process.wait()
                 for pipe in (process.stdin, process.stdout):
-                    if pipe is not None:
-                        pipe.close()
+                    with contextlib.suppress(OSError):  # what was not sent is not wanted
+                        if pipe is not None:
+                            pipe.close()
         return [found[i] for i in range(len(self._files))]
 
     def _serve(self, process: subprocess.Popen[bytes]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from codesign._common.errors import CodesignError
+from codesign._common.text import encodable
 from codesign.sources.kineto._wire import Reply, Request, pack, receive, send
 from codesign.sources.kineto.capture import Options, read_capture
 
@@ -18,7 +19,7 @@ def _answer(request: Request) -> Reply:
     try:
         return pack(read_capture(Path(os.fsdecode(request.path)), options))
     except CodesignError as error:
-        return Reply(error=str(error), exit_code=error.exit_code)
+        return Reply(error=encodable(str(error)), exit_code=error.exit_code)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from codesign._common.text import encodable
 from codesign.sources.kineto import metadata
 from codesign.sources.kineto._bytestream import ByteStream
 from codesign.sources.kineto.events import load_trace
@@ -54,9 +55,10 @@ def read_capture(
 
         shaped = add_shapes(trace, execution, str(path))
     char, devices = examine_rank(trace, str(path), options.system)
-    char = char.with_header(notes=char.header.notes + shaped)
+    # The job names the workload; a path may hold what is no text.
+    char = char.with_header(notes=char.header.notes + shaped, workload="")
     return Capture(
         metadata.distributed(trace.metadata).rank,
-        SourceFile(path.name, trace.sha256, trace.size),
+        SourceFile(encodable(path.name), trace.sha256, trace.size),
         char.header, char.ops, devices,
     )  # fmt: skip

@@ -178,9 +178,14 @@ def _steps(evidence: Evidence, kernel: np.ndarray[tuple[int], np.dtype[np.bool_]
     steps, times, activities = evidence.steps, evidence.times, evidence.activities
     if steps.by == "none":
         notes.warn(
-            "no steps are marked (ProfilerStep#N or a step-like annotation): "
-            "the whole capture counts as one step", "steps", "step_time",
+            "no steps are marked (ProfilerStep#N or a step-like annotation) and no sequence of "
+            "kernels repeats: the whole capture counts as one step", "steps", "step_time",
         )  # fmt: skip
+    if steps.by == "periodicity":
+        notes.warn(
+            f"no steps are marked; {len(steps.names)} were found by periodicity, as repeating "
+            f"sequences of about {np.median([t.kernels for t in times]):.0f} kernels"
+        )
     empty = sum(1 for t in times if not t.kernels)
     if empty:
         notes.warn(f"{empty} of {len(times)} steps hold no kernels", "steps", "step_time", "idle")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.sources.kineto._times import Ints
-from codesign.sources.kineto.categories import ANNOTATION
+from codesign.sources.kineto.categories import ANNOTATION, KERNEL
 from codesign.sources.kineto.classification import STEP_ANNOTATIONS
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.join import Links
+from codesign.sources.kineto.periodicity import Periods, find_periods
 
 # Device time that may run in another step than the one that launched it, before the
 # host's step borders are given up for the device's own.
@@ -39,8 +40,9 @@ class Steps:
 
 
 def find_steps(trace: Trace, links: Links, rows: Ints, finish: Ints) -> Steps:
-    """Steps from ``ProfilerStep#N``, else step-like annotations, else one for the whole capture.
+    """Steps from ``ProfilerStep#N``, else step-like annotations, else repeating kernels.
 
+    Where nothing repeats, the whole capture is one step.
     ``rows`` are the activities of the device in question, ``finish`` their ends. A step
     is bounded by the host's annotation if the work it launched also runs inside it.
     Where the device lags behind, step i runs from the first activity that it launched to the first
@@ -49,6 +51,10 @@ def find_steps(trace: Trace, links: Links, rows: Ints, finish: Ints) -> Steps:
     begin = trace.device["start"][rows]
     names, start, end, by = _annotated(trace)
     if not names:
+        periods = _repeated(trace, rows, finish)
+        if periods is not None:
+            named = [f"period {i + 1}" for i in range(len(periods.start))]
+            return Steps(named, periods.start, periods.end, "periodicity", "device")
         first, last = int(begin.min()), int(finish.max())
         one = np.array([first]), np.array([max(last, first + 1)])
         return Steps(["capture"], one[0], one[1], "none", "capture")
@@ -63,6 +69,12 @@ def find_steps(trace: Trace, links: Links, rows: Ints, finish: Ints) -> Steps:
     if (length - inside).sum() <= _SPILL * length.sum():
         return _stretched(host, launched_in, finish)
     return _device_steps(host, launched_in, begin, finish)
+
+
+def _repeated(trace: Trace, rows: Ints, finish: Ints) -> Periods | None:
+    kernel = trace.device["kind"][rows] == KERNEL
+    mine = rows[kernel]
+    return find_periods(trace.device["start"][mine], finish[kernel], trace.device["name"][mine])
 
 
 def _annotated(trace: Trace) -> tuple[list[str], Ints, Ints, str]:
