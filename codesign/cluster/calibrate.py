@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign._common.errors import InsufficientDataError
-from codesign.cluster.efficiency import DEFAULT, PRIOR_SD, Efficiency
+from codesign.cluster.efficiency import PRIOR_SD, UNCALIBRATED, Efficiency
 from codesign.cluster.grid import OpTimes, TimeCache, Timed, time_kinds
 from codesign.cluster.ops import step_kinds
 from codesign.cluster.plan import Plans
@@ -66,7 +66,8 @@ def predict(prepared: Sequence[Prepared], efficiency: Efficiency) -> Array:
 
 
 def calibrate(
-    prepared: Sequence[Prepared], start: Efficiency = DEFAULT, names: Sequence[str] | None = None
+    prepared: Sequence[Prepared], start: Efficiency = UNCALIBRATED,
+    names: Sequence[str] | None = None,
 ) -> Efficiency:  # fmt: skip
     """Parameters that fit the runs, by robust least squares on log step time.
 

@@ -53,6 +53,8 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     published runs bound it, but cannot tell it from what else moved."""
 
 
+UNCALIBRATED = Efficiency()
+"""Where calibration starts, and what it is held to."""
 DEFAULT = Efficiency()
 
 PRIOR_SD = {
@@ -60,7 +62,7 @@ PRIOR_SD = {
     "attention_forward": 0.15, "attention_backward": 0.2, "memory": 0.4, "memory_fused": 0.3,
     "tp_exposed": 0.5,
     "ep": 0.5, "ep_fused": 0.5, "ep_window": 0.2, "dp_window": 0.3, "slowdown": 0.5,
-    "host_layer_s": 0.5, "host_moe_s": 0.3, "gap_s": 0.7, "step_s": 0.7,
+    "host_layer_s": 0.5, "host_moe_s": 0.15, "gap_s": 0.7, "step_s": 0.7,
     "power_exponent": 0.4,
 }  # fmt: skip
 """Standard deviations of the logs of what is fitted, around the values above."""

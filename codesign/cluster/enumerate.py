@@ -86,6 +86,8 @@ def valid(job: Job, plans: Plans) -> NDArray[np.bool_]:
     alone = np.where(dual, (plans.pp % 2 == 0) & (plans.pp > 1) & (plans.vpp == 1), True)
     zero_bubble = plans.schedule == SCHEDULES.index("zero_bubble")
     alone &= np.where(zero_bubble, (plans.pp > 1) & (plans.vpp == 1), True)
+    # Their bubbles' formulas hold where the pipeline fills.
+    alone &= np.where(dual | zero_bubble, m >= plans.pp, True)
     gpus = plans.tp * plans.cp * plans.pp * plans.dp == job.gpus
     result: NDArray[np.bool_] = whole & grouped & sharded & alone & gpus
     return result

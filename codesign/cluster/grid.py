@@ -8,7 +8,8 @@ of an ops table, timed by one call of the fitted model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -51,14 +52,22 @@ class Timed:
 
     kinds: tuple[Kind, ...]
     seconds: list[Array]
+    rows: list[dict[str, object]] = field(default_factory=list)
+    """The distinct ops, as rows of an ops table."""
+    places: list[NDArray[np.intp]] = field(default_factory=list)
+    """For each kind the row of every plan."""
 
     def total(self, block: str, part: str) -> Array | float:
         """Seconds of all calls of a part of a block; 0.0 where no kind is part of it."""
-        found = [
-            k.calls * s for k, s in zip(self.kinds, self.seconds, strict=True)
-            if k.block == block and k.part == part
-        ]  # fmt: skip
-        return sum(found[1:], found[0]) if found else 0.0
+        return self._totals.get((block, part), 0.0)
+
+    @cached_property
+    def _totals(self) -> dict[tuple[str, str], Array]:
+        sums: dict[tuple[str, str], Array] = {}
+        for kind, seconds in zip(self.kinds, self.seconds, strict=True):
+            key, spent = (kind.block, kind.part), kind.calls * seconds
+            sums[key] = sums[key] + spent if key in sums else spent
+        return sums
 
 
 def time_kinds(
@@ -70,14 +79,14 @@ def time_kinds(
     """Seconds of one call of every kind on every system, by one call of the model."""
     tables, places = _distinct(kinds)
     unit = (memory or TimeCache(model, tuple(systems))).seconds(tables)
-    return Timed(tuple(kinds), [unit[:, place] for place in places])
+    return Timed(tuple(kinds), [unit[:, place] for place in places], tables, places)
 
 
 class TimeCache:
     """Times of distinct ops on fixed systems, kept from one search to the next."""
 
     def __init__(self, model: OpTimes, systems: tuple[System, ...]) -> None:
-        self._model, self._systems = model, systems
+        self._model, self._systems = model, [without_power(s) for s in systems]
         self._known: dict[tuple[object, ...], int] = {}
         self._seconds = np.zeros((len(systems), 0))
 
@@ -96,6 +105,11 @@ class TimeCache:
         import pandas as pd
 
         return self._model.times(pd.DataFrame(rows), self._systems)
+
+
+def without_power(system: System) -> System:
+    """``system`` with its power lever set aside: the step model applies it, to whole steps."""
+    return replace(system, levers=tuple(step for step in system.levers if step[0] != "power"))
 
 
 def _distinct(kinds: Sequence[Kind]) -> tuple[list[dict[str, object]], list[NDArray[np.intp]]]:

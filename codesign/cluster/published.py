@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -159,7 +160,7 @@ def _framework(
     """
     when = tuple(int(x) for x in re.findall(r"\d+", release)[:2])
     hopper = "H100" in row["system"] or "H200" in row["system"]
-    graphs = "none"
+    graphs: Literal["none", "partial", "full"] = "none"
     modern = False
     if model.experts:
         modern = when >= (26, 6) and precision == "mxfp8" and not hopper
@@ -171,9 +172,12 @@ def _framework(
             graphs = "full"
     elif plan.tp * plan.pp * plan.cp == 1 and plan.zero < 3:
         graphs = "full"
+    # Exchanges between nodes run beside the compute of another micro-batch.
+    spans = plan.ep > 8 and "GB" not in row["system"]
     return Framework(
-        tp_overlap=precision != "nvfp4", ep_overlap=modern and plan.vpp > 1, graphs=graphs,  # type: ignore[arg-type]
-        fused_moe=modern, attention_precision="fp8" if modern and model.mla else "bf16",
+        tp_overlap=precision != "nvfp4", ep_overlap=(modern or spans) and plan.vpp > 1,
+        graphs=graphs, fused_moe=modern,
+        attention_precision="fp8" if modern and model.mla else "bf16",
         dispatcher="fused" if when >= (26, 2) or hopper else "all_to_all",
         offload=_offload(row["system"], model, plan),
     )  # fmt: skip

@@ -60,6 +60,8 @@ class _Block:
     """Exposed collectives, by kind, of both passes."""
     cp: Array
     ep: Array
+    hidden: Array
+    """Collectives that run behind its compute."""
 
     @property
     def compute(self) -> Array:
@@ -137,29 +139,33 @@ def compose(
 def sustained(systems: Sequence[System], efficiency: Efficiency) -> Array:
     """(systems, 1) time of large multiplies by power, over that of the family's first part.
 
-    The power that a full rate would take goes with the peak, so that what counts is watts
-    per peak FLOP/s: B200 1, GB200 1.08, B300 1.1, GB300 1.26. Levers move it too: a faster
-    tensor core at the same power gains less than its rate.
+    The power that full rate would take goes with SMs x clock of the part as sold, so that
+    watts per SM and Hz count: B200 1, GB200 1.08, B300 1.1, GB300 1.26. Of the levers only
+    ``power`` moves it; that more SMs or a higher clock would take more power is left out.
     """
     ratio = []
     for system in systems:
         gpu = system.gpu
-        power_w, peak = _REFERENCES.get(gpu.architecture, (gpu.power_w, _wide_peak(system)))
-        ratio.append((gpu.power_w / power_w) / (_wide_peak(system) / peak))
+        power_w, rate = _REFERENCES.get(gpu.architecture, (gpu.power_w, sold_rate(system)))
+        ratio.append((gpu.power_w / power_w) / (sold_rate(system) / rate))
     result: Array = np.array(ratio)[:, None] ** -efficiency.power_exponent
     return result
 
 
 _REFERENCES = {
-    "hopper": (700.0, 989.4e12), "blackwell": (1000.0, 2250e12),
-    "blackwell-ultra": (1000.0, 2250e12),
+    "hopper": (700.0, 132 * 1.83e9), "blackwell": (1000.0, 148 * 1.8558e9),
+    "blackwell-ultra": (1000.0, 148 * 1.8558e9),
 }  # fmt: skip
-"""Power and dense bf16 peak that a family's calibration refers to: H100 SXM and B200."""
+"""Power and SMs x tensor clock that a family's calibration refers to: H100 SXM and B200."""
 
 
-def _wide_peak(system: System) -> float:
-    peaks = system.gpu.peak_dense_flops_per_s
-    return peaks.get("bf16", peaks.get("fp16", 1e12))
+def sold_rate(system: System) -> float:
+    """SMs x tensor clock of the part as sold, levers divided out."""
+    rate = system.gpu.sm_count * system.gpu.tensor_clock_hz
+    for lever, factor in system.levers:
+        if lever in ("sm_count", "sm_clock"):
+            rate /= factor
+    return rate
 
 
 def _pick(order: NDArray[np.intp], blocks: list[_Block]) -> _Block:
@@ -209,9 +215,10 @@ class _Blocks:
         passes = 2.0 + np.where(full & is_layer, 1.0, 0.0)
         tp, tp_hidden = self._tensor(name, passes - 1.0, d + w)
         cp, cp_hidden = self._context(name, passes - 1.0, attention, attention_b)
-        ep, ep_hidden = self._expert(name, passes - 1.0, forward + inputs + w)
-        slow = eff.slowdown * (tp_hidden + cp_hidden + ep_hidden)
-        return _Block(forward, inputs + again + slow, w, tp, cp, ep)
+        room = eff.ep_window * (forward + inputs + w) - tp_hidden - cp_hidden
+        ep, ep_hidden = self._expert(name, passes - 1.0, room)
+        hidden = tp_hidden + cp_hidden + ep_hidden
+        return _Block(forward, inputs + again + eff.slowdown * hidden, w, tp, cp, ep, hidden)
 
     def _tensor(self, name: str, forwards: Array, gradients: Array) -> tuple[Array, Array]:
         """(exposed, hidden) tensor-parallel seconds."""
@@ -231,15 +238,16 @@ class _Blocks:
         exposed = np.maximum(there - forward, 0.0) + np.maximum(back - backward, 0.0)
         return exposed, there + back - exposed
 
-    def _expert(self, name: str, forwards: Array, compute: Array) -> tuple[Array, Array]:
+    def _expert(self, name: str, forwards: Array, room: Array) -> tuple[Array, Array]:
         factor = self.eff.ep_fused if self.job.framework.fused_moe else self.eff.ep
         moved = factor * (forwards * self.part(name, "ep.f") + self.part(name, "ep.b"))
         if not self.job.framework.ep_overlap:
             return moved, np.zeros(self.shape)
         # The layer's attention is part of what hides its experts' exchange.
         if name == "moe":
-            compute = compute + self.block("layer").compute
-        exposed = np.maximum(moved - self.eff.ep_window * compute, 0.0)
+            layer = self.block("layer")
+            room = room + self.eff.ep_window * layer.compute - layer.hidden
+        exposed = np.maximum(moved - np.maximum(room, 0.0), 0.0)
         return exposed, moved - exposed
 
     def stage(self, shares: Shares, stage: str) -> _Block:
@@ -250,7 +258,7 @@ class _Blocks:
         else:
             plain = plain + mtp
         zero = np.zeros(self.shape)
-        total = _Block(zero, zero, zero, zero, zero, zero)
+        total = _Block(zero, zero, zero, zero, zero, zero, zero)
         total = total.plus(self.block("layer"), plain + moe)
         total = total.plus(self.block("plain"), plain).plus(self.block("moe"), moe)
         one = self.plans.pp == 1
@@ -299,8 +307,10 @@ class _Blocks:
         moved = np.where(fsdp, m * (2 * parameters + gradients), parameters + gradients)
         if not self.job.framework.dp_overlap:
             return moved, np.zeros(self.shape)
-        share = self.eff.dp_window
-        forward, backward = share * stage.forward, share * (stage.inputs + stage.weights)
+        # What other collectives hide behind is not there twice; a third of it is forward.
+        share, taken = self.eff.dp_window, stage.hidden / 3.0
+        forward = np.maximum(share * stage.forward - taken, 0.0)
+        backward = np.maximum(share * (stage.inputs + stage.weights) - 2.0 * taken, 0.0)
         sharded = m * (np.maximum(parameters - forward, 0.0)
                        + np.maximum(parameters + gradients - backward, 0.0))  # fmt: skip
         # One layer's worth at either end has nothing beside it.
