@@ -63,9 +63,8 @@ def _looks_numeric(cell: str) -> bool:
     return cell == "" or cell[0].isdigit() or cell[0] in "+-x"
 
 
-def characterization_view(path: Path, top: int) -> View:
+def characterization_view(char: Characterization, top: int) -> View:
     """A characterization: header, quality, breakdown, top ops."""
-    char = Characterization.load(path)
     header, ops = char.header, char.ops
     step = header.step_time_s or float(ops["exposed_s"].sum()) + header.idle_s
     breakdown = _breakdown(ops, header.idle_s, step)

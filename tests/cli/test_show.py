@@ -10,7 +10,13 @@ from click.testing import CliRunner
 
 from codesign.cli.main import cli
 from codesign.recommend.schema import Backtest, BacktestRow, Interval, WorkloadBacktestRow
-from codesign.workload.characterization import Characterization, Header, Quality, Reliability
+from codesign.workload.characterization import (
+    Characterization,
+    Header,
+    Quality,
+    Reliability,
+    StepTimes,
+)
 from codesign.workload.schema import ops_frame
 
 
@@ -152,3 +158,58 @@ def test_a_broken_recipe_names_its_key(tmp_path):
     result = CliRunner().invoke(cli, ["show", str(path)])
     assert type(result.exception).__name__ == "DataError"
     assert "r.yaml" in str(result.exception)
+
+
+def saved_pair(tmp_path, factor):
+    paths = []
+    for name, scale in (("a.parquet", 1.0), ("b.parquet", factor)):
+        steps = tuple(
+            StepTimes(name=f"step {i}", device="0", time_s=scale * (10e-3 + 1e-5 * i),
+                      compute_s=scale * 10e-3, comm_s=0.0, exposed_comm_s=0.0, exposed_copy_s=0.0,
+                      idle_s=0.0, kernels=1, kernel_time_s=scale * 10e-3)
+            for i in range(4)
+        )  # fmt: skip
+        ops = ops_frame([{"op_class": "gemm", "name": "[b]mm[/b]\x1b[2J", "count": 1.0,
+                          "time_s": scale * 10e-3, "time_sd_s": 1e-5, "exposed_s": scale * 10e-3,
+                          "evidence": "measured"}])  # fmt: skip
+        header = Header("w", "hgx-h100", step_time_s=scale * 10.015e-3, steps=steps,
+                        quality=Quality(steps_found=4, steps_by="ProfilerStep"))  # fmt: skip
+        Characterization(header, ops).save(tmp_path / name)
+        paths.append(tmp_path / name)
+    return paths
+
+
+def test_a_difference_says_what_got_slower_and_how_sure(tmp_path):
+    text = show("--diff", *saved_pair(tmp_path, 1.2))
+    assert "B's step is 20.0% slower (+2.00 ms); significant: p = <0.001, n = 4 and 4" in text
+    assert "[b]mm[/b]\\x1b[2J" in text
+    assert "slower" in text
+
+
+def test_a_difference_as_json(tmp_path):
+    data = json.loads(show("--diff", "--json", *saved_pair(tmp_path, 0.5)))
+    assert data["kind"] == "difference"
+    assert data["ops"][0]["ratio"] == 0.5
+    assert data["ops"][0]["delta_s"] == pytest.approx(-5e-3)
+    assert data["parts"][0]["before"]["steps"] == 4
+
+
+@pytest.mark.parametrize(("factor", "limit", "code"), [(1.2, 5, 5), (1.2, 30, 0), (0.8, 0, 0)])
+def test_a_slower_step_fails_where_that_was_asked(tmp_path, factor, limit, code):
+    files = [str(p) for p in saved_pair(tmp_path, factor)]
+    result = CliRunner().invoke(cli, ["show", "--diff", *files, "--fail-above", str(limit)])
+    assert (getattr(result.exception, "exit_code", 0) or 0) == code
+    assert "by op class" in result.output  # what changed is shown all the same
+
+
+@pytest.mark.parametrize("arguments", [["--diff", "a"], ["a", "b"], ["a", "--fail-above", "1"]])
+def test_a_wrong_number_of_files_is_a_usage_error(arguments):
+    result = CliRunner().invoke(cli, ["show", *arguments])
+    assert result.exit_code == 2
+
+
+def test_outputs_of_profilers_are_shown_at_once(shared_data):
+    for path in ("kineto_edge/triton_example.json.gz", "xplane/tw003.xplane.pb",
+                 "nsys/h100_matmul.sqlite", "ncu/cublaslt_ncu.log", "nccl_tests/nccl_allreduce.log",
+                 "nsys/summary_cuda_gpu_kern_sum.csv"):  # fmt: skip
+        assert "where the" in show(shared_data / path)
