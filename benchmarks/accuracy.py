@@ -115,6 +115,8 @@ def _page(found: dict[str, Backtest], rows: int) -> str:
         tables.HEAD.format(rows=rows, names=", ".join(tables.TITLES[f] for f in found)),
         "## How true the intervals are\n\n" + tables.INTERVALS,
         "\n".join(tables.coverage(ops, main_scores.workloads)),
+        tables.ELSEWHERE,
+        "\n".join(tables.coverage_elsewhere({k: list(v.ops) for k, v in found.items()})),
         "## Spec-only, mean over frameworks\n\n" + tables.SPEC_ONLY,
         "\n".join(tables.spec_only({k: list(v.ops) for k, v in found.items()})),
         "## What loses\n\n" + "\n".join(tables.losses(first)),

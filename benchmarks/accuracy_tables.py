@@ -48,6 +48,8 @@ the 5 and 95 % points of residuals, whose tails are heavier than a normal's). In
 first parts are common to all ops of a class, the own part only in half. Spreads come from the
 training GPUs. "Same family" is transfer such as H100 to H200, "across" such as H100 to B200.
 All three splits of the protocol; cells are op class x precision x target."""
+ELSEWHERE = """Each framework's own kernels, all tiers together: pooled coverage and median APE; (!)
+marks coverage outside 85 to 95. The forms of the models were chosen on TensorRT-LLM's kernels."""
 SPEC_ONLY = "Nothing measured on the target. vLLM's `fp8_block` GEMM is left out: its times\
  are the host's."
 EXPERIMENT = """H200 left out of the fit; the same silicon with HBM x1.43. Median time ratio over
@@ -115,6 +117,22 @@ def coverage(rows: Sequence[BacktestRow], done: Sequence[WorkloadBacktestRow]) -
         error = 100 * median([abs(r.error) for r in done])
         table.append(f"| whole workloads | transfer | {len(done)} | {len(done)} | {error:.1f} | "
                      f"{share:.0f}{mark} | - |")  # fmt: skip
+    return table
+
+
+def coverage_elsewhere(found: dict[str, list[BacktestRow]]) -> list[str]:
+    """Pooled coverage of every class in each framework, all tiers together."""
+    heads = ["op class", *(TITLES[framework] for framework in found)]
+    table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for name in CLASSES:
+        cells = []
+        for rows in found.values():
+            some = [r for r in rows if class_of(r) == name]
+            share = 100 * _pooled(some, lambda r: r.coverage_90) if some else float("nan")
+            error = 100 * _pooled(some, lambda r: r.median_ape) if some else float("nan")
+            mark = "" if 85 <= share <= 95 else " (!)"
+            cells.append(f"{share:.0f}{mark}, error {error:.0f}" if some else "-")
+        table.append(f"| {name} | {' | '.join(cells)} |")
     return table
 
 
