@@ -136,12 +136,21 @@ class Progress:
     def __enter__(self) -> Progress:
         if self._shown:
             from rich.console import Console
+            from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
             from rich.progress import Progress as Spinner
-            from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+            from rich.text import Text
+
+            class _Bar(BarColumn):
+                def render(self, task: Any) -> Any:
+                    return super().render(task) if task.total else Text("")
+
+            class _Count(TextColumn):
+                def render(self, task: Any) -> Text:
+                    return super().render(task) if task.total else Text("")
 
             columns = (
-                SpinnerColumn(), TextColumn("{task.description}", markup=False),
-                TimeElapsedColumn(),
+                SpinnerColumn(), TextColumn("{task.description}", markup=False), _Bar(),
+                _Count("{task.completed} of {task.total} files"), TimeElapsedColumn(),
             )  # fmt: skip
             self._spinner = Spinner(*columns, console=Console(file=sys.stderr), transient=True)
             self._task = self._spinner.add_task(self._text, total=None)
@@ -151,6 +160,11 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._spinner is not None:
             self._spinner.stop()
+
+    def files(self, done: int, total: int) -> None:
+        """Show a bar of how many files are read, where there are several."""
+        if self._spinner is not None and self._task is not None and total > 1:
+            self._spinner.update(self._task, completed=done, total=total)
 
     def say(self, text: str) -> None:
         """Show ``text`` instead of what stood there."""

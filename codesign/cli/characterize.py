@@ -28,6 +28,8 @@ if TYPE_CHECKING:
               help="Traces, one for each rank; or one Nsight file or nccl-tests log.")  # fmt: skip
 @click.option("--system", metavar="NAME|FILE", help="System measured on, or to compose for.")
 @click.option("--workload", metavar="NAME", help="Name of the workload of a trace.")
+@click.option("--rank", type=click.IntRange(min=0), metavar="N",
+              help="Rank whose ops are kept; by default the lowest.")  # fmt: skip
 @click.option("--allow-extrapolation", is_flag=True,
               help="Estimate shapes outside the measured ones, labelled so.")  # fmt: skip
 @click.option("--allow-truncated", is_flag=True, help="Read a trace that was cut short.")
@@ -43,6 +45,7 @@ def command(
     traces: tuple[Path, ...],
     system: str | None,
     workload: str | None,
+    rank: int | None,
     allow_extrapolation: bool,
     allow_truncated: bool,
     repair: bool,
@@ -67,19 +70,23 @@ def command(
         raise click.UsageError("give one of --recipe and --from (or --list)")
     if files and not traces:
         raise click.UsageError(f"unexpected argument {str(files[0])!r}; traces follow --from")
-    _check_flags(recipe is not None, workload, allow_extrapolation, allow_truncated, repair)
+    _check_flags(recipe is not None, allow_extrapolation, {
+        "--workload": workload is not None, "--rank": rank is not None,
+        "--allow-truncated": allow_truncated, "--repair": repair,
+    })  # fmt: skip
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
     check_overwrite([output], force, inputs=_inputs(recipe, [*traces, *files]), suffix=".parquet")
     text = f"composing {recipe} from measured kernels" if recipe else "reading"
-    with Progress(text, quiet):
+    with Progress(text, quiet) as progress:
         if recipe is not None:
             result = _compose(recipe, system, allow_extrapolation)
         else:
             from codesign.sources import read
 
             result = read([*traces, *files], system=system, workload=workload,
-                          allow_truncated=allow_truncated, repair=repair)  # fmt: skip
+                          allow_truncated=allow_truncated, repair=repair, rank=rank,
+                          progress=progress.files)  # fmt: skip
         result.save(output)
     if not quiet:
         _print_summary(result)
@@ -88,15 +95,9 @@ def command(
     wrote(output, quiet)
 
 
-def _check_flags(
-    composing: bool, workload: str | None, extrapolate: bool, truncated: bool, repair: bool
-) -> None:
+def _check_flags(composing: bool, extrapolate: bool, reading: dict[str, bool]) -> None:
     """Refuse an option that would have no effect: its user expects one."""
-    idle = (
-        {"--workload": workload is not None, "--allow-truncated": truncated, "--repair": repair}
-        if composing
-        else {"--allow-extrapolation": extrapolate}
-    )
+    idle = reading if composing else {"--allow-extrapolation": extrapolate}
     for option, given in idle.items():
         if given:
             other = "--from" if composing else "--recipe"

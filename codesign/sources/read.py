@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,11 +37,15 @@ def read(
     allow_truncated: bool = False,
     repair: bool = False,
     execution_trace: str | Path | Sequence[str | Path] = (),
+    rank: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Characterization:
     """Read one file, or the traces of several ranks of one job.
 
     An ``execution_trace`` (PyTorch's or Chakra's), which may stand among the paths as well,
     adds shapes to the Kineto trace of the same run; of several ranks by the files' names.
+    ``rank`` says whose ops are wanted, by default those of the lowest rank; ``progress`` is
+    called after each trace with how many are read, and of how many.
 
     Raises DataError if a file is unreadable or of no supported kind, UsageError if
     several files are not all traces.
@@ -65,6 +69,8 @@ def read(
         )
     if executions and any(kinds[p] != "json" for p in paths):
         raise UsageError(f"{executions[0]}: an execution trace goes with a Kineto trace only")
+    if rank is not None and kinds[paths[0]] != "json":
+        raise UsageError(f"{paths[0]}: only Kineto traces are chosen from by rank; leave it out")
     if len(paths) == 1 and kinds[paths[0]] == "xplane":
         from codesign.sources.xplane import read_xplane
 
@@ -80,7 +86,7 @@ def read(
 
     return read_kineto(
         paths, system=system, workload=workload, allow_truncated=allow_truncated, repair=repair,
-        execution_traces=_executions(paths, executions),
+        execution_traces=_executions(paths, executions), rank=rank, progress=progress,
     )  # fmt: skip
 
 

@@ -75,6 +75,7 @@ def test_real_trace_adds_up(shared_data: Path, expectations: dict[str, Any], nam
         parts = step.compute_s + step.exposed_comm_s + step.exposed_copy_s + step.idle_s
         assert parts == pytest.approx(step.time_s, rel=1e-12)
         assert min(parts, step.idle_s, step.compute_s, step.exposed_comm_s) >= 0
+        assert step.host_bound_s is None or 0 <= step.host_bound_s <= step.idle_s + 1e-12
     assert (ops["exposed_s"] <= ops["time_s"] * (1 + 1e-9) + 1e-12).all()
     kernels = ops[~ops["kernel"].str.startswith(("Memcpy", "Memset"))]
     per_step = header.totals["kernel_time_s"] / max(1, len(header.steps))

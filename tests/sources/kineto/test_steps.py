@@ -87,3 +87,29 @@ def test_stacks_make_much_idle_time_an_upper_bound(tmp_path: Path) -> None:
     quality = read_kineto(write(tmp_path, events)).header.quality
     assert not quality.reliable("idle")
     assert "upper bound" in quality.reliability["idle"].reasons[0]
+
+
+def test_host_bound_time_is_idle_with_nothing_queued(tmp_path: Path) -> None:
+    # Step of 1000 us. K0 runs 100..200, launched at 90. K1 is launched at 150, while K0
+    # runs, and starts at 210: 10 us of latency. K2 is launched at 600 and starts at 620:
+    # the device waits for the host from 310 to 600, and 20 us more for the launch.
+    events = [annotation(0, 1000, "ProfilerStep#0"),
+              launch(90, 1), kernel(100, 100, corr=1), launch(150, 2), kernel(210, 100, corr=2),
+              launch(600, 3), kernel(620, 300, corr=3)]  # fmt: skip
+    (step,) = read_kineto(write(tmp_path, events)).header.steps
+    # Idle: 0-100, 200-210, 310-620, 920-1000. Nothing queued: 0-90, 310-600, 920-1000.
+    assert step.idle_s == pytest.approx(500e-6)
+    assert step.host_bound_s == pytest.approx((90 + 290 + 80) * 1e-6)
+
+
+def test_host_bound_time_needs_launches(tmp_path: Path) -> None:
+    (step,) = read_kineto(write(tmp_path, [kernel(0, 10), kernel(50, 10)])).header.steps
+    assert step.host_bound_s is None
+
+
+def test_kernels_of_a_graph_wait_for_each_other_and_not_for_the_host(tmp_path: Path) -> None:
+    events = [annotation(0, 100, "ProfilerStep#0"), launch(0, 9, "cudaGraphLaunch"),
+              kernel(10, 10, corr=9), kernel(40, 10, corr=9), kernel(90, 10, corr=9)]  # fmt: skip
+    (step,) = read_kineto(write(tmp_path, events)).header.steps
+    assert step.idle_s == pytest.approx(70e-6)
+    assert step.host_bound_s == pytest.approx(0.0, abs=1e-12)
