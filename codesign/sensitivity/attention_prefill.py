@@ -33,6 +33,7 @@ from codesign.sensitivity.attention_work import (
     precision_index,
     shape_of,
     synchronous,
+    tensor_memory,
     tiled_keys,
     without_window,
 )
@@ -44,8 +45,14 @@ from codesign.sensitivity.op_model import (
     Parameter,
     Terms,
     p_norm,
+    strings,
 )
 
+LATENT_WIDTH = 576.0
+"""Columns of MLA's cache: 512 of the latent and 64 of the rotary key (DeepSeek-V2, V3)."""
+TILES_IN_TURN = 2.0
+"""Query tiles of one block with tensor memory: one is multiplied while the other takes its
+exponentials (TensorRT-LLM's and FlashAttention's kernels for Blackwell)."""
 SMALL_TILE = 32.0
 """Rows and columns to which a tile shrinks when the sequence is shorter."""
 
@@ -68,7 +75,7 @@ _PARAMETERS = (
     Parameter("query_passes", 1.0, 0.01, 6.0, "passes over queries before the kernel"),
     Parameter("key_passes", 2.0, 0.01, 8.0, "passes over keys and values before the kernel"),
     Parameter("l2_share", 0.4, 0.05, 1.5, "share of L2 that keeps operands", prior_sd=0.7),
-    Parameter("synchronous_share", 0.7, 0.2, 1.2, "tensor efficiency on synchronous SMs, relative",
+    Parameter("synchronous_share", 0.7, 0.2, 4.0, "tensor efficiency on synchronous SMs, relative",
               prior_sd=0.3),
     Parameter("packing", 0.5, 0.0, 1.0, "how far short queries of a group share a block",
               log=False, prior_sd=0.5),
@@ -76,6 +83,19 @@ _PARAMETERS = (
               prior_sd=0.7),
     Parameter("lone_tile", 1.2, 0.5, 5.0, "time of a tile of the longest block over the mean one",
               prior_sd=0.4),
+    # Kernels do not carry over to parts with tensor memory, whose instructions are others. There
+    # products no longer wait in the registers of the warps that take exponentials, so that two
+    # tiles of a block take turns; blocks cost, and the tensor cores reach, what they do with
+    # Hopper's bf16 kernels; and SGLang and vLLM run TensorRT-LLM's kernels, which do not pack
+    # the queries of a group in prefill.
+    Parameter("tensor_memory_overlap_p", 2.0, 1.0, 8.0, "overlap_p with tensor memory",
+              prior_sd=0.3),
+    Parameter("tensor_memory_block_clocks", 5000.0, 10.0, 5e4, "block_clocks with tensor memory",
+              prior_sd=0.3),
+    Parameter("tensor_memory_efficiency", 0.8, 0.1, 1.0, "tensor_efficiency with tensor memory, "
+              "any head size", prior_sd=0.2),
+    Parameter("tensor_memory_packing", 0.1, 0.0, 1.0, "packing with tensor memory", log=False,
+              prior_sd=0.1),
 )  # fmt: skip
 
 
@@ -130,6 +150,9 @@ class PrefillAttentionModel(OpModel):
         packed = shape.batch * shape.kv_heads * np.ceil(shape.q_len * group / TILE)
         packed = np.minimum(packed, batch_heads * blocks)
         fewer = packed / (batch_heads * blocks)
+        packed_tiles = np.minimum(tiles * fewer * shared, tiles * single) / TILE
+        # A library may send single tokens to its decode kernel, which packs.
+        decode = np.char.find(strings(ops, "kernel"), "decode") >= 0
         q_bytes = element_bytes(shape.precision)
         kv_bytes = element_bytes(shape.kv_precision)
         query_row = shape.heads * shape.dim * q_bytes
@@ -137,21 +160,27 @@ class PrefillAttentionModel(OpModel):
         latent = (shape.kv_heads == 1) & (shape.dim > shape.dim_v) & (shape.heads > 1)
         width = np.where(latent, shape.dim, shape.dim + shape.dim_v)
         key_row = shape.kv_heads * width * kv_bytes
-        fresh_row = shape.kv_heads * width * q_bytes
+        # What the pass before the kernel writes to the cache: of MLA, its latent alone.
+        cached = np.where(shape.dim > shape.dim_v, LATENT_WIDTH, shape.kv_heads * width)
         tokens = shape.batch * shape.q_len
+        narrow, portable = _narrow_cache(shape), is_portable(ops)
         return {
-            "blocks": batch_heads * blocks,
+            "blocks": np.where(decode, packed, batch_heads * blocks),
             "passes": times,
             "packed_blocks": packed,
-            "tiles": tiles * single / TILE,
-            "packed_tiles": np.minimum(tiles * fewer * shared, tiles * single) / TILE,
+            "tiles": np.where(decode, packed_tiles, tiles * single / TILE),
+            "packed_tiles": packed_tiles,
             "longest_tiles": longest / TILE * times,
             "dims": shape.dim + shape.dim_v,
             "query_bytes": tokens * query_row * times,
             "io_bytes": (tokens * (query_row + shape.heads * shape.dim_v * 2.0)
                          + shape.batch * shape.kv_len * key_row) * times,
-            "key_bytes": tokens * (fresh_row + key_row) / 2.0 * times,
-            "precision": precision_index(np.where(_narrow_cache(shape), "fp8", shape.precision)),
+            "key_bytes": tokens * cached * (q_bytes + kv_bytes) / 2.0 * times,
+            "portable": portable.astype(np.float64),
+            "tiles_in_turn": np.minimum(blocks, TILES_IN_TURN),
+            "precision": precision_index(np.where(narrow, "fp8", shape.precision)),
+            "wide_precision": precision_index(shape.precision),
+            "widens": (narrow & (portable | is_latent(ops))).astype(np.float64),
         }  # fmt: skip
 
     def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
@@ -162,35 +191,54 @@ class PrefillAttentionModel(OpModel):
         clock, sms = hw.boost_clock_hz, hw.sm_count
         dims = features["dims"]
         reached = np.clip(efficiency * (1.0 + slope * np.log2(dims / 256.0)), 0.02, 1.0)
-        reached = reached * np.where(synchronous(hw), sync_share, 1.0)
-        peak = hw.peak_flops_per_s(features["precision"])
+        own = tensor_memory(hw) & (features["portable"] == 0)
+        reached = np.where(own, theta[18], reached * np.where(synchronous(hw), sync_share, 1.0))
+        # Portable kernels, MLA's before tensor memory, and all on synchronous SMs widen a narrow
+        # cache before they multiply: their tables with and without one agree.
+        widens = synchronous(hw) | ((features["widens"] > 0) & ~own)
+        peak = np.where(
+            widens,
+            hw.peak_flops_per_s(features["wide_precision"]),
+            hw.peak_flops_per_s(features["precision"]),
+        )
         # Of one tile on one SM.
         tensor_s = 2.0 * dims * TILE**2 * sms / (peak * reached)
         tensor_s = tensor_s / hw.power_ratio**POWER_CLOCK_EXPONENT
         sfu_s = TILE**2 / (exp_rate * exp_per_clock_sm(hw) * clock)
-        blocks = between(features["blocks"], features["packed_blocks"], float(packing))
-        tiles = between(features["tiles"], features["packed_tiles"], float(packing))
+        packing = np.where(own, theta[19], packing)
+        blocks = between(features["blocks"], features["packed_blocks"], packing)
+        tiles = between(features["tiles"], features["packed_tiles"], packing)
         fill = blocks / sms
-        stretch = (1.0 - wave_share) * np.maximum(fill, 1.0) + wave_share * np.ceil(fill)
-        stretch = stretch / fill
-        block_s = block_clocks / clock
+        in_turn = np.where(own, features["tiles_in_turn"], 1.0)
+        rounds = fill / in_turn
+        stretch = (1.0 - wave_share) * np.maximum(rounds, 1.0) + wave_share * np.ceil(rounds)
+        stretch = stretch / rounds
+        block_s = np.where(own, theta[17], block_clocks) / clock
+        # Where blocks are shorter, what a first block took is the op's fixed time all the same.
+        first_s = np.where(own, np.maximum(block_clocks - theta[17], 0.0), 0.0) / clock
         # Blocks of unlike length: the last one ends later than even work would.
-        busy = p_norm(2.0, stretch * tiles / sms, lone_tile * features["longest_tiles"])
+        busy = p_norm(2.0, stretch * tiles / sms, lone_tile * in_turn * features["longest_tiles"])
         moved = query_passes * features["query_bytes"] + key_passes * features["key_bytes"]
         missed = missed_in_l2(features["io_bytes"] / (l2_share * hw.l2_capacity_bytes))
         hbm_rate = hbm_efficiency * hw.hbm_bandwidth_bytes_per_s
         return {
-            "launch": launches * hw.launch_latency_s + gap_s + 0.0 * tensor_s,
+            "launch": launches * hw.launch_latency_s + gap_s + first_s + 0.0 * tensor_s,
             "pass": p_norm(3.0, missed * moved / hbm_rate, moved / (pass_bytes * sms * clock)),
             "tensor": busy * tensor_s,
             "sfu": busy * sfu_s,
+            "time": busy
+            * np.where(
+                own,
+                p_norm(float(theta[16]), tensor_s, sfu_s),
+                p_norm(float(theta[6]), tensor_s, sfu_s),
+            ),
             "sm": stretch * fill * block_s * features["passes"],
             "hbm": missed * features["io_bytes"] / hbm_rate,
         }
 
-    def combine(self, theta: Array, terms: Terms) -> Array:
+    def combine(self, theta: Array, terms: Terms) -> Array:  # noqa: ARG002
         """Launch and pass, then the slower of the tiles' makespan and HBM, smoothly."""
-        tiles = p_norm(float(theta[6]), terms["tensor"], terms["sfu"]) + terms["sm"]
+        tiles = terms["time"] + terms["sm"]
         return terms["launch"] + terms["pass"] + p_norm(3.0, tiles, terms["hbm"])
 
 

@@ -166,7 +166,7 @@ def tensor_memory(hw: HardwareArrays) -> NDArray[np.bool_]:
     return np.asarray(flags, dtype=np.bool_).reshape(-1, 1)
 
 
-def between(one: Array, other: Array, share: float) -> Array:
+def between(one: Array, other: Array, share: float | Array) -> Array:
     """``one`` at share 0, ``other`` at share 1, between them on the log scale."""
     result: Array = one * (other / one) ** share
     return result
