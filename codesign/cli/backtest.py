@@ -43,7 +43,8 @@ _METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
 @click.option("--all-rows", is_flag=True, help="Score whole tables.")
 @click.option("--experiments", is_flag=True,
               help="Instead: natural experiments, all or by NAME, beside what a model that has "
-                   "not seen them projects; and the order of levers (lever-order).")  # fmt: skip
+                   "not seen them projects; and the order of levers (lever-order). Two fits, "
+                   "some minutes.")  # fmt: skip
 @click.option("--ops-only", is_flag=True, help="Leave the workload-level backtest out.")
 @click.option("--fail-on", multiple=True, metavar="CONDITION",
               help="Exit 5 if a score meets it, such as 'mape>0.2' or "
