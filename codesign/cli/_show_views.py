@@ -66,8 +66,10 @@ def _looks_numeric(cell: str) -> bool:
 def characterization_view(char: Characterization, top: int) -> View:
     """A characterization: header, quality, breakdown, top ops."""
     header, ops = char.header, char.ops
+    # A summary by kernel knows no step, so nothing of it is exposed: its op time is what there is.
     step = header.step_time_s or float(ops["exposed_s"].sum()) + header.idle_s
-    breakdown = _breakdown(ops, header.idle_s, step)
+    whole = step or float(ops["time_s"].sum())
+    breakdown = _breakdown(ops, header.idle_s, step, whole)
     top_ops = ops.sort_values("time_s", ascending=False, na_position="last").head(top)
     time_known = float(ops["time_s"].sum()) or float("nan")
     evidence = {str(e): float(t) / time_known
@@ -85,28 +87,34 @@ def characterization_view(char: Characterization, top: int) -> View:
         },
         warnings=list(header.quality.warnings),
     )
-    view.facts = [
+    facts = [
         ("workload", header.workload),
         ("system", header.system or "unknown"),
-        ("phase", header.phase or "unknown"),
+        ("phase", header.phase),
         ("GPUs", str(header.gpus)),
-        ("parallelism", _pairs(header.parallelism)),
-        ("step time", format_si(step, "s")),
-        ("idle", f"{format_si(header.idle_s, 's')} (bubble {format_si(header.bubble_s, 's')})"),
-        ("tokens a step", "unknown" if header.tokens_per_step is None
+        ("parallelism", _pairs(header.parallelism) if header.parallelism else None),
+        ("step time", _step_text(char, step)),
+        ("idle", f"{format_si(header.idle_s, 's')} (bubble {format_si(header.bubble_s, 's')})"
+         if step else None),
+        ("tokens a step", None if header.tokens_per_step is None
          else f"{header.tokens_per_step:,.0f}"),
-        ("model FLOPs a GPU", format_si(model_flops(ops), "FLOP")),
+        ("model FLOPs a GPU", format_si(model_flops(ops), "FLOP")
+         if ops["flops"].notna().any() else "unknown"),
         ("evidence, by time", ", ".join(f"{k} {v:.1%}" for k, v in evidence.items())),
         ("capture", header.capture_method or "unknown"),
         ("sources", ", ".join(s.name for s in header.sources[:5]) or "none"),
     ]  # fmt: skip
+    view.facts = [(name, text) for name, text in facts if text is not None]
     quality = _quality(char)
+    of = "of step" if step else "of op time"
+    where = "where the step goes" if step else "where the op time goes (no step is known)"
     view.tables = [
         ("quality", ["what", "value"], quality),
-        ("where the step goes", ["op class", "time", "exposed", "of step"], [
-            [str(b["op_class"]), format_si(b["time_s"], "s"), format_si(b["exposed_s"], "s"),
+        (where, ["op class", "time", "exposed", of], [
+            [str(b["op_class"]), format_si(b["time_s"], "s"),
+             format_si(b["exposed_s"], "s") if step else "",
              f"{b['share']:.1%}"] for b in breakdown]),
-        _ops_table(f"top {len(top_ops)} of {len(ops)} ops", top_ops, step),
+        _ops_table(f"top {len(top_ops)} of {len(ops)} ops", top_ops, whole, of),
     ]  # fmt: skip
     for name, why in header.assumptions.items():
         view.facts.append((f"assumed {name}", why))
@@ -174,15 +182,18 @@ def json_view(path: Path) -> View:
     return View(summary.title, summary.data, summary.facts, summary.tables, summary.warnings)
 
 
-def _breakdown(ops: pd.DataFrame, idle_s: float, step: float) -> list[dict[str, Any]]:
+def _breakdown(ops: pd.DataFrame, idle_s: float, step: float, whole: float) -> list[dict[str, Any]]:
+    """Op classes by what they take of the step, or of all op time where no step is known."""
+    by = "exposed_s" if step else "time_s"
     rows: list[dict[str, Any]] = []
     sums = ops.groupby("op_class")[["time_s", "exposed_s"]].sum()
-    for op_class, row in sums.sort_values("exposed_s", ascending=False).iterrows():
+    for op_class, row in sums.sort_values(by, ascending=False).iterrows():
         rows.append({"op_class": str(op_class), "time_s": float(row["time_s"]),
                      "exposed_s": float(row["exposed_s"])})  # fmt: skip
-    rows.append({"op_class": "idle", "time_s": idle_s, "exposed_s": idle_s})
+    if step:
+        rows.append({"op_class": "idle", "time_s": idle_s, "exposed_s": idle_s})
     for entry in rows:
-        entry["share"] = entry["exposed_s"] / step if step else 0.0
+        entry["share"] = entry[by] / whole if whole else 0.0
     return rows
 
 
@@ -194,31 +205,54 @@ def _quality(char: Characterization) -> list[list[str]]:
             continue
         share = isinstance(value, float)
         rows.append([name.replace("_", " "), f"{value:.1%}" if share else str(value)])
+    verdicts: dict[str, list[str]] = {}
     for name, verdict in quality.reliability.items():
-        reason = "; ".join(verdict.reasons)
-        rows.append([f"{name} reliable", "yes" if verdict.reliable else f"no: {reason}"])
+        said = "yes" if verdict.reliable else f"no: {'; '.join(verdict.reasons)}"
+        verdicts.setdefault(said, []).append(name.replace("_", " "))
+    rows += [[f"{', '.join(names)} reliable", said] for said, names in verdicts.items()]
     return rows
 
 
+def _step_text(char: Characterization, step: float) -> str:
+    """The step's time with its spread over the steps that were captured."""
+    if not step:
+        return "unknown: the source has no time line"
+    spread, found = char.header.step_time_sd_s, char.header.quality.steps_found
+    text = format_si(step, "s")
+    if spread is not None and found:
+        text += f" ± {format_si(spread, 's')} over {found} steps"
+    return text
+
+
 def _ops_table(
-    title: str, ops: pd.DataFrame, step: float | None
+    title: str, ops: pd.DataFrame, step: float | None, of: str = "of step"
 ) -> tuple[str, list[str], list[list[str]]]:
     columns = ["op class", "name", "shape", "precision", "phase", "count", "FLOP", "bytes"]
     timed = step is not None
+    counted = timed and bool(ops["dram_bytes"].notna().any() or ops["sm_percent"].notna().any())
     if timed:
-        columns += ["time", "of step", "rate", "evidence"]
+        columns += ["time", of, "rate", "evidence"]
+    if counted:
+        columns += ["DRAM bytes", "SM", "DRAM"]
     rows: list[list[str]] = []
     for (_, op), bus in zip(ops.iterrows(), busbw(ops), strict=True):
         cells = [str(op["op_class"]), str(op["name"]), shape_text(op), _text(op["precision"]),
                  _text(op["phase"]), f"{op['count']:g}", _si(op["flops"], ""),
                  _si(op["bytes"], "B")]  # fmt: skip
         if timed:
-            exposed = 0.0 if pd.isna(op["exposed_s"]) else float(op["exposed_s"])
-            share = exposed / step if step else 0.0
+            part = op["exposed_s"] if of == "of step" else op["time_s"]
+            share = float(part) / step if step and not pd.isna(part) else 0.0
             cells += [_si(op["time_s"], "s"), f"{share:.1%}", _rate(op, bus),
                       _text(op["evidence"])]  # fmt: skip
+        if counted:
+            cells += [_si(op["dram_bytes"], "B"), _percent(op["sm_percent"]),
+                      _percent(op["dram_percent"])]  # fmt: skip
         rows.append(cells)
     return title, columns, rows
+
+
+def _percent(value: Any) -> str:
+    return "" if pd.isna(value) else f"{value:.0f} %"
 
 
 def _rate(op: pd.Series[Any], bus: Any) -> str:

@@ -25,7 +25,23 @@ if TYPE_CHECKING:
 @click.command("characterize")
 @click.option("--recipe", metavar="NAME|FILE", help="Workload recipe to compose; see --list.")
 @click.option("--from", "traces", multiple=True, metavar="FILE...", type=InputPath(),
-              help="Traces, one for each rank; or one Nsight file or nccl-tests log.")  # fmt: skip
+              help="Traces, one a rank; or one Nsight, XPlane or nccl-tests file.")  # fmt: skip
+@click.option(
+    "--execution-trace",
+    "executions",
+    multiple=True,
+    metavar="FILE",
+    type=InputPath(),
+    help="PyTorch or Chakra execution trace of the same run: adds shapes to its trace.",
+)
+@click.option(
+    "--ncu",
+    "counters",
+    multiple=True,
+    metavar="FILE",
+    type=InputPath(),
+    help="Nsight Compute page of the same kernels: adds DRAM bytes, SM and DRAM %.",
+)
 @click.option("--system", metavar="NAME|FILE", help="System measured on, or to compose for.")
 @click.option("--workload", metavar="NAME", help="Name of the workload of a trace.")
 @click.option("--rank", type=click.IntRange(min=0), metavar="N",
@@ -43,6 +59,8 @@ if TYPE_CHECKING:
 def command(
     recipe: str | None,
     traces: tuple[Path, ...],
+    executions: tuple[Path, ...],
+    counters: tuple[Path, ...],
     system: str | None,
     workload: str | None,
     rank: int | None,
@@ -62,6 +80,8 @@ def command(
       codesign characterize --list
       codesign characterize --recipe llama-3.1-8b-sft --system hgx-h100 -o sft.parquet
       codesign characterize --from rank0.json.gz rank1.json.gz -o run.parquet
+      codesign characterize --from run.json.gz --execution-trace et.json -o run.parquet
+      codesign characterize --from run.sqlite --ncu kernels.csv -o run.parquet
     """
     if list_recipes:
         _print_recipes()
@@ -73,10 +93,16 @@ def command(
     _check_flags(recipe is not None, allow_extrapolation, {
         "--workload": workload is not None, "--rank": rank is not None,
         "--allow-truncated": allow_truncated, "--repair": repair,
+        "--execution-trace": bool(executions), "--ncu": bool(counters),
     })  # fmt: skip
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
-    check_overwrite([output], force, inputs=_inputs(recipe, [*traces, *files]), suffix=".parquet")
+    check_overwrite(
+        [output],
+        force,
+        inputs=_inputs(recipe, [*traces, *files, *executions, *counters]),
+        suffix=".parquet",
+    )
     text = f"composing {recipe} from measured kernels" if recipe else "reading"
     with Progress(text, quiet) as progress:
         if recipe is not None:
@@ -86,6 +112,7 @@ def command(
 
             result = read([*traces, *files], system=system, workload=workload,
                           allow_truncated=allow_truncated, repair=repair, rank=rank,
+                          execution_trace=executions, ncu=counters,
                           progress=progress.files)  # fmt: skip
         result.save(output)
     if not quiet:

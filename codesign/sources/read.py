@@ -37,6 +37,7 @@ def read(
     allow_truncated: bool = False,
     repair: bool = False,
     execution_trace: str | Path | Sequence[str | Path] = (),
+    ncu: str | Path | Sequence[str | Path] = (),
     rank: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Characterization:
@@ -44,12 +45,20 @@ def read(
 
     An ``execution_trace`` (PyTorch's or Chakra's), which may stand among the paths as well,
     adds shapes to the Kineto trace of the same run; of several ranks by the files' names.
+    Pages of Nsight Compute given as ``ncu`` add counters to the ops of the same kernels.
     ``rank`` says whose ops are wanted, by default those of the lowest rank; ``progress`` is
     called after each trace with how many are read, and of how many.
 
     Raises DataError if a file is unreadable or of no supported kind, UsageError if
     several files are not all traces.
     """
+    if counters := _paths(ncu):
+        from codesign.sources.ncu import join_ncu
+
+        char = read(path, system=system, workload=workload, allow_truncated=allow_truncated,
+                    repair=repair, execution_trace=execution_trace, rank=rank,
+                    progress=progress)  # fmt: skip
+        return join_ncu(char, counters)
     paths = _paths(path)
     if not paths:
         raise UsageError(f"no file given; expected {_SUPPORTED}")

@@ -77,6 +77,9 @@ COLUMNS: dict[str, Column] = {
     "flops": Column("Float64", "FLOP a step", "algorithmic minimum; null if unknown"),
     "bytes": Column("Float64", "B a step", "HBM traffic, algorithmic minimum; null if unknown"),
     "wire_bytes": Column("Float64", "B a step", "sent by each rank; null if unknown"),
+    "dram_bytes": Column("Float64", "B a step", "DRAM traffic of the kernel, by its counters"),
+    "sm_percent": Column("Float64", "%", "SM throughput of its peak, by the kernel's counters"),
+    "dram_percent": Column("Float64", "%", "DRAM throughput of its peak, by those counters"),
     "evidence": Column("string", "", "where time_s comes from", EVIDENCE),
     "source": Column("string", "", "table, file or formula behind time_s"),
 }  # fmt: skip
@@ -85,7 +88,7 @@ COLUMNS: dict[str, Column] = {
 KEY_COLUMNS = [
     c for c in COLUMNS
     if c not in ("count", "time_s", "time_sd_s", "exposed_s", "overlap_window_s", "wait_s",
-                 "flops", "bytes", "wire_bytes")
+                 "flops", "bytes", "wire_bytes", "dram_bytes", "sm_percent", "dram_percent")
 ]  # fmt: skip
 
 

@@ -4,7 +4,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
 
+from codesign.cli.main import cli
 from codesign.workload.characterization import Characterization
 from codesign.workload.recipe import list_recipes
 
@@ -87,3 +89,18 @@ def test_help_promises_no_live_capture():
     text = run("--help").stdout
     assert "measured kernels" in text
     assert "profiler" not in text.lower()
+
+
+def test_shapes_and_counters_join_a_trace(tmp_path, shared_data):
+    """Both options reach the reader; without --from they would have no effect."""
+    traced = shared_data / "kineto_edge" / "triton_example.json.gz"
+    page = shared_data / "ncu" / "kernel_0001.ncu.details.csv"
+    for option, path, said in (("--ncu", page, "none of its"),
+                               ("--execution-trace", page, "no execution trace")):  # fmt: skip
+        out = str(tmp_path / "run.parquet")
+        result = CliRunner().invoke(
+            cli, ["characterize", "--from", str(traced), option, str(path), "-o", out]
+        )
+        assert said in str(result.exception), option
+        result = CliRunner().invoke(cli, ["characterize", "--recipe", "x", option, str(path)])
+        assert f"{option} goes with --from" in result.output

@@ -85,6 +85,8 @@ def _rows(kernels: pd.DataFrame, source: str) -> list[dict[str, object]]:
         row: dict[str, object] = {
             "op_class": op_class, "name": name, "kernel": kernel, "count": float(len(launches)),
             "time_s": _total(launches["duration_s"]), "bytes": _total(launches["dram_bytes"]),
+            "dram_bytes": _total(launches["dram_bytes"]),
+            **{c: _weighted(launches, c) for c in ("sm_percent", "dram_percent")},
             "evidence": "measured", "source": source,
             "precision": classify.kernel_precision(kernel),
         }  # fmt: skip
@@ -97,6 +99,14 @@ def _rows(kernels: pd.DataFrame, source: str) -> list[dict[str, object]]:
 def _total(values: pd.Series[float]) -> float | None:
     """The sum, None if a launch lacks the value: a part of a sum is not the sum."""
     return None if values.isna().any() else float(values.sum())
+
+
+def _weighted(launches: pd.DataFrame, column: str) -> float | None:
+    """Mean over launches by their duration, None if one lacks the value."""
+    time, values = launches["duration_s"], launches[column]
+    if values.isna().any() or time.isna().any() or not float(time.sum()) > 0:
+        return None
+    return float((values * time).sum() / time.sum())
 
 
 def _doubts(kernels: pd.DataFrame) -> list[str]:
