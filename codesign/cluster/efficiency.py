@@ -45,7 +45,7 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gap_s: float = 5e-4
     """GPU time lost between the kernels of a layer, forward and backward: launches, and waits
     of ranks for each other. Graphs take it away."""
-    step_s: float = 0.02
+    step_s: float = 5e-3
     """Fixed time of a step: data, norms, optimizer launches, reports."""
     power_exponent: float = 0.5
     """Sustained clock of large multiplies ~ power^exponent within a silicon family; between
@@ -62,7 +62,7 @@ PRIOR_SD = {
     "attention_forward": 0.15, "attention_backward": 0.2, "memory": 0.4, "memory_fused": 0.3,
     "tp_exposed": 0.5,
     "ep": 0.5, "ep_fused": 0.5, "ep_window": 0.2, "dp_window": 0.3, "slowdown": 0.5,
-    "host_layer_s": 0.5, "host_moe_s": 0.15, "gap_s": 0.7, "step_s": 0.7,
+    "host_layer_s": 0.5, "host_moe_s": 0.15, "gap_s": 0.7, "step_s": 0.5,
     "power_exponent": 0.4,
 }  # fmt: skip
 """Standard deviations of the logs of what is fitted, around the values above."""

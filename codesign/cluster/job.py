@@ -41,6 +41,8 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dispatcher: Literal["fused", "all_to_all"] = "fused"
     """``all_to_all``: NCCL's, a copy of a token for each expert; ``fused``: one per rank that
     holds any of its experts, permuted on the way (DeepEP, HybridEP)."""
+    swiglu_bytes: float = 2.0
+    """Bytes an element in which gate and up are kept for the backward pass."""
     offload: float = 0.0
     """Share of the layers whose activations wait in host memory."""
 

@@ -74,34 +74,56 @@ def memory_of(shares: Shares) -> Memory:
 
 def _stage(s: Shares, stage: str) -> Memory:
     job, p = s.job, s.plans
-    model = job.model
-    one = p.pp == 1
-    plain, moe, mtp = s.stage_layers(stage)
-    # An MTP layer is built as the model's last ones are.
-    plain, moe = (plain, moe + mtp) if model.experts else (plain + mtp, moe)
-    both = 1.0 if model.tie_word_embeddings else 2.0
-    # A stage of many holds the embedding or the head.
-    vocabulary = s.vocabulary_parameters * np.where(one, both, 1.0)
-    layers = plain * s.plain_parameters + moe * s.shared_parameters
-    experts = moe * s.expert_parameters
+    plain, moe = _layers(s, stage)
+    layers, experts, vocabulary = _parameters(s, stage)
     dense_shard = np.where(p.zero >= 1, s.dense_group, 1.0)
     expert_shard = np.where(p.zero >= 1, s.expert_group, 1.0)
     kept = [np.where(p.zero >= level, 1.0 / dense_shard, 1.0) for level in (2, 3)]
     kept_experts = [np.where(p.zero >= level, 1.0 / expert_shard, 1.0) for level in (2, 3)]
-    # DualPipe runs the pipeline from both ends: a rank has the layers of two stages.
-    copies = np.where(p.schedule == SCHEDULES.index("dualpipe"), 2.0, 1.0)
     wide = job.weight_bytes
     weights = (layers * wide + vocabulary * WIDE) * kept[1] + experts * wide * kept_experts[1]
     gradients = (layers + vocabulary) * kept[0] + experts * kept_experts[0]
     state = (layers + vocabulary) / dense_shard + experts / expert_shard
     trained = 0.0 if job.lora else 1.0
     return Memory(
-        weights_bytes=copies * weights,
-        gradients_bytes=trained * copies * gradients * job.gradient_bytes,
+        weights_bytes=weights,
+        gradients_bytes=trained * gradients * job.gradient_bytes,
         optimizer_bytes=trained * state * (4.0 + 2.0 * job.moment_bytes),
         activations_bytes=_activations(s, stage, plain, moe),
         buffers_bytes=_buffers(s, stage) + WORKSPACE_BYTES,
     )
+
+
+def _layers(s: Shares, stage: str) -> tuple[Array, Array]:
+    """(plain, expert) layers of a stage; an MTP layer is built as the model's last ones are."""
+    plain, moe, mtp = s.stage_layers(stage)
+    return (plain, moe + mtp) if s.job.model.experts else (plain + mtp, moe)
+
+
+def _parameters(s: Shares, stage: str) -> tuple[Array, Array, Array]:
+    """Parameters on a rank of the stage: (layers without routed experts, those, vocabulary).
+
+    DualPipe runs the pipeline from both ends: a rank has two stages, the first and the last
+    (with embedding and head) or two from the middle, whichever are more.
+    """
+    p = s.plans
+
+    def of(name: str, vocabularies: Array | float) -> tuple[Array, Array, Array]:
+        plain, moe = _layers(s, name)
+        held = plain * s.plain_parameters + moe * s.shared_parameters
+        return held, moe * s.expert_parameters, s.vocabulary_parameters * vocabularies
+
+    both = 1.0 if s.job.model.tie_word_embeddings else 2.0
+    alone = of(stage, np.where(p.pp == 1, both, 1.0))
+    ends = [a + b for a, b in zip(of("first", 1.0), of("last", 1.0), strict=True)]
+    middle = [2.0 * a for a in of("mid", 0.0)]
+    more = sum(ends, np.zeros(len(p))) >= sum(middle, np.zeros(len(p)))
+    dual = p.schedule == SCHEDULES.index("dualpipe")
+    layers, experts, vocabulary = (
+        np.where(dual, np.where(more, e, m), a)
+        for e, m, a in zip(ends, middle, alone, strict=True)
+    )
+    return layers, experts, vocabulary
 
 
 def _activations(s: Shares, stage: str, plain: Array, moe: Array) -> Array:
@@ -148,7 +170,8 @@ def attention_activations(s: Shares) -> Array:
 
 def _mlp(s: Shares, rows: Array, width: Array) -> Array:
     """Gate and up, and their product."""
-    result: Array = rows * width * (2.0 * WIDE + s.job.saved_bytes * _selective(s))
+    kept = 2.0 * s.job.framework.swiglu_bytes + s.job.saved_bytes * _selective(s)
+    result: Array = rows * width * kept
     return result
 
 

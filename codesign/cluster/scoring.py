@@ -54,27 +54,28 @@ def hold_out(
 
 
 def constant_mfu(prepared: Sequence[Prepared], seen: Callable[[Run], bool]) -> Array:
-    """(runs,) step times by one share of the dense peak for each model and precision.
+    """(runs,) step times by one share of the dense peak for each model and peak rate.
 
     The share is the mean over the runs that ``seen`` picks; of the precision alone where the
     model has none there, and of all where the precision has none.
     """
     peak = {"mxfp8": "fp8", "fp8_block": "fp8", "nvfp4": "fp4"}
-    work, rate = [], []
+    work, rate, narrow = [], [], []
     for p in prepared:
         job, gpu = p.run.job, p.system.gpu
         key = peak.get(job.precision, job.precision)
+        narrow.append(key)
         work.append(6.0 * job.model.parameters(active=True) * job.tokens / job.gpus)
         rate.append(gpu.peak_dense_flops_per_s.get(key, gpu.peak_dense_flops_per_s["bf16"]))
     ideal = np.array(work) / np.array(rate)
     shares: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for p, seconds in zip(prepared, ideal, strict=True):
+    for p, seconds, unit in zip(prepared, ideal, narrow, strict=True):
         if seen(p.run):
-            for key2 in ((p.run.job.name, p.run.job.precision), (p.run.job.precision,), ()):
+            for key2 in ((p.run.job.name, unit), (unit,), ()):
                 shares[key2].append(float(seconds) / p.run.step_s)
     out = []
-    for p, seconds in zip(prepared, ideal, strict=True):
-        keys = ((p.run.job.name, p.run.job.precision), (p.run.job.precision,), ())
+    for p, seconds, unit in zip(prepared, ideal, narrow, strict=True):
+        keys = ((p.run.job.name, unit), (unit,), ())
         found = next(shares[k] for k in keys if k in shares)
         out.append(float(seconds) / float(np.mean(found)))
     return np.array(out)

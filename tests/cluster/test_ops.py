@@ -1,0 +1,131 @@
+"""FLOPs, ZeRO volumes and expert work of whole steps, counted from the kinds of ops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codesign.cluster.grid import Kind
+from codesign.cluster.job import Framework, Job, list_models, load_model_config
+from codesign.cluster.ops import step_kinds
+from codesign.cluster.plan import Plan, Plans
+from codesign.workload.formulas import wire_factor
+
+# Millions of parameters, all and active, as the models' cards and papers count them.
+PUBLISHED = {
+    "llama-3-8b": (8_030, 8_030), "llama-3-70b": (70_554, 70_554),
+    "llama-3.1-405b": (405_853, 405_853), "qwen3-30b-a3b": (30_532, 3_300),
+    "qwen3-235b-a22b": (235_094, 22_000), "deepseek-v3": (671_000, 37_000),
+    "deepseek-v2": (236_000, 21_000), "deepseek-v2-lite": (15_706, 2_400),
+    "mixtral-8x7b": (46_703, 12_900), "mixtral-8x22b": (141_000, 39_000),
+    "gpt-oss-120b": (116_829, 5_130), "gpt-oss-20b": (20_914, 3_610),
+    "kimi-k2": (1_026_000, 32_000), "qwen3-32b": (32_762, 32_762),
+    "llama-2-70b": (68_977, 68_977), "llama-2-7b": (6_738, 6_738),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_shapes_have_the_published_parameters(name: str) -> None:
+    whole, active = PUBLISHED[name]
+    model = load_model_config(name)
+    assert model.parameters() / 1e6 == pytest.approx(whole, rel=0.005)
+    # Cards round, and gpt-oss leaves its embedding of 0.58 billion out of the active ones.
+    embedding = model.vocab_size * model.hidden_size / 1e6 if name.startswith("gpt-oss") else 0
+    assert model.parameters(active=True) / 1e6 - embedding == pytest.approx(active, rel=0.12)
+
+
+def _flops(kinds: list[Kind], layers: dict[str, float]) -> dict[str, float]:
+    """FLOPs of GEMMs by part, blocks weighted by how often they occur."""
+    total: dict[str, float] = {}
+    for kind in kinds:
+        if kind.op_class not in ("gemm", "grouped_gemm"):
+            continue
+        m, n, k = (kind.dims[c][0] for c in "mnk")
+        spent = 2.0 * m * n * k * kind.calls[0] * layers.get(kind.block, 0.0)
+        total[kind.part] = total.get(kind.part, 0.0) + spent
+    return total
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "qwen3-30b-a3b", "deepseek-v3"])
+def test_a_pass_takes_two_flops_a_parameter_and_token_each_way(name: str) -> None:
+    model = load_model_config(name)
+    ep = 8 if model.experts else 1
+    job = Job(model, 8, 8, 4096, name=name)
+    _, kinds = step_kinds(job, Plans.of([Plan(ep=ep, dp=8)]))
+    layers = {"layer": float(model.num_hidden_layers), "plain": float(model.dense_layers),
+              "moe": float(model.moe_layers), "head": 1.0}  # fmt: skip
+    flops = _flops(kinds, layers)
+    # The input embedding is looked up, not multiplied.
+    active = model.parameters(active=True) - model.vocab_size * model.hidden_size
+    for part in ("gemm.f", "gemm.d", "gemm.w"):
+        assert flops[part] == pytest.approx(2.0 * active * 4096, rel=1e-6)
+
+
+def test_tensor_parallelism_divides_the_flops() -> None:
+    job = Job(load_model_config("llama-3-70b"), 8, 8, 4096)
+    plans = [Plan(tp=1, dp=8), Plan(tp=8)]
+    spent = []
+    for plan in plans:
+        _, kinds = step_kinds(job, Plans.of([plan]))
+        spent.append(_flops(kinds, {"layer": 80.0, "plain": 80.0, "head": 1.0})["gemm.f"])
+    assert spent[0] / spent[1] == pytest.approx(8.0, rel=1e-6)
+
+
+def _sent(plan: Plan, job: Job) -> dict[str, float]:
+    """Bytes that a rank sends for each part of data parallelism, once each, over all layers."""
+    _, kinds = step_kinds(job, Plans.of([plan]))
+    total: dict[str, float] = {}
+    for kind in kinds:
+        if not kind.part.startswith("dp."):
+            continue
+        times = {"plain": 80.0, "vocabulary": 2.0}[kind.block]
+        size = float(kind.dims["message_bytes"][0] * kind.calls[0] * times)
+        sent = size * wire_factor(str(kind.fixed["collective"]), float(kind.dims["group_size"][0]))
+        total[kind.part] = total.get(kind.part, 0.0) + sent
+    return total
+
+
+def test_zero_volumes_are_those_of_the_paper() -> None:
+    """Rajbhandari et al. 2020, section 7: 2 parameters' worth for ZeRO 0 to 2, 3 for ZeRO 3."""
+    model = load_model_config("llama-3-70b")
+    job = Job(model, 64, 64, 4096, gradient_bytes=2.0)
+    once = 2.0 * model.parameters() * 63 / 64
+    plain = _sent(Plan(dp=64, zero=0), job)
+    assert sum(plain.values()) == pytest.approx(2 * once, rel=1e-3)
+    first = _sent(Plan(dp=64, zero=1), job)
+    assert sum(first.values()) == pytest.approx(2 * once, rel=1e-3)
+    third = _sent(Plan(dp=64, zero=3), job)
+    # The step model gathers twice: before the forward and before the backward pass.
+    assert 2 * third["dp.parameters"] + third["dp.gradients"] == pytest.approx(3 * once, rel=1e-3)
+
+
+def test_expert_work_is_the_same_wherever_the_experts_are() -> None:
+    job = Job(load_model_config("qwen3-30b-a3b"), 8, 8, 4096)
+    plans = Plans.of([Plan(ep=e, dp=8) for e in (1, 2, 8)])
+    _, kinds = step_kinds(job, plans)
+    rows = [k.dims["m"] for k in kinds if k.op_class == "grouped_gemm"]
+    assert all(np.ptp(r) == 0 and r[0] == 4096 * 8 for r in rows)
+
+
+def test_an_exchange_carries_every_choice_of_every_token() -> None:
+    model = load_model_config("deepseek-v3")
+    job = Job(model, 64, 64, 4096)
+    _, kinds = step_kinds(job, Plans.of([Plan(ep=64, dp=64)]))
+    sizes = {k.fixed["collective"]: k.dims["message_bytes"][0] for k in kinds if k.part == "ep.f"}
+    assert sizes == {"dispatch": 4096 * 8 * 7168 * 2, "combine": 4096 * 8 * 7168 * 2}
+
+
+def test_lora_has_no_weight_gradients() -> None:
+    job = Job(load_model_config("llama-3-8b"), 8, 8, 4096, lora=True)
+    _, kinds = step_kinds(job, Plans.of([Plan(dp=8)]))
+    assert not [k for k in kinds if k.part in ("gemm.w", "optimizer", "dp.gradients")]
+
+
+def test_context_parallelism_by_heads_needs_no_keys_of_others() -> None:
+    model = load_model_config("llama-3-70b")
+    ring = Job(model, 8, 1, 32768)
+    heads = Job(model, 8, 1, 32768, framework=Framework(cp_exchange="all_to_all"))
+    for job, wanted in ((ring, (4096.0, 64.0)), (heads, (32768.0, 8.0))):
+        _, kinds = step_kinds(job, Plans.of([Plan(cp=8)]))
+        core = next(k for k in kinds if k.part == "attention.f")
+        assert (core.dims["q_len"][0], core.dims["heads"][0]) == wanted

@@ -1,0 +1,88 @@
+"""Published tables: how rows are read, and that calibration finds what made the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from codesign.cluster.calibrate import calibrate, predict, prepare, score, system_ratios
+from codesign.cluster.efficiency import PRIOR_SD, UNCALIBRATED, Efficiency
+from codesign.cluster.published import model_of, read_bridge, read_steps
+from tests.cluster.conftest import shared_table
+from tests.cluster.fakes import Roofline
+
+HEADER = "release,system,model,gpus,precision,gbs,mbs,seq,fsdp,tp,pp,cp,vp,ep,tok_s_gpu,tflops,malformed,file\n"  # noqa: E501
+ROWS = """\
+26.04 NeMo Container,DGX-H100,LLAMA3_70B,64,FP8,256,1,8192,0,4,8,1,5,n/a,1633,734,0,x.md
+25.11 NeMo Container,DGX-GB200,LLAMA3_8B,8,FP8-CS (FP8-MX),128,2,8192,0,1,1,1,n/a,1,31508 (29789),1622 (1533),0,x.md
+25.11 NeMo Container,DGX-GB200,DeepSeekV3 (w/o MTP),256,BF16,4096,1,4096,0,1,4,1,4,64,3139,782,0,x.md
+26.06 NeMo Container,DGX-GB200,LLAMA3_70B,8,FP8,32,1,4096,,1,2,1,20,n/a,6206,1731,0,x.md
+26.06 NeMo Container,DGX-GB200,LLAMA3_70B,8,FP8,32,1,4096,,1,2,1,20,n/a,garbled,1731,1,x.md
+26.06 NeMo Container,DGX-GB200,SomethingElse,8,FP8,32,1,4096,,1,2,1,20,n/a,6206,1731,0,x.md
+"""  # noqa: E501
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A small table in the layout of the published one."""
+    path = tmp_path / "throughput.csv"
+    path.write_text(HEADER + ROWS, encoding="utf-8")
+    return path
+
+
+def test_rows_become_jobs_and_plans(table: Path) -> None:
+    runs = list(read_bridge(table))
+    assert [(r.job.name, r.job.precision) for r in runs] == [
+        ("llama-3-70b", "fp8"), ("llama-3-8b", "fp8"), ("llama-3-8b", "mxfp8"),
+        ("deepseek-v3", "bf16"), ("llama-3-70b", "fp8"),
+    ]  # fmt: skip
+    first = runs[0]
+    assert (first.plan.tp, first.plan.pp, first.plan.vpp, first.plan.dp) == (4, 8, 5, 2)
+    assert first.tokens_per_s_gpu == pytest.approx(1633)
+    assert [r.tokens_per_s_gpu for r in runs[1:3]] == pytest.approx([31508, 29789])
+    assert not runs[3].job.mtp
+    # 1731 TFLOP/s at 6206 tokens/s are 4 FLOPs a parameter: adapters, no weight gradients.
+    assert [r.job.lora for r in runs] == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("LLAMA3.1_405B", "llama-3.1-405b"), ("Qwen3_30B_a3B (tokendrop)", "qwen3-30b-a3b"),
+     ("DeepSeekV3 (w/ MTP)", "deepseek-v3"), ("llama3_70b", "llama-3-70b"),
+     ("Qwen3_235B_a22b", "qwen3-235b-a22b"), ("mixtral-8x7b", "mixtral-8x7b")],
+)  # fmt: skip
+def test_names_of_models_are_found(name: str, shape: str) -> None:
+    assert model_of(name) == shape
+
+
+def test_calibration_finds_the_parameters_that_made_the_data() -> None:
+    truth = msgspec.structs.replace(UNCALIBRATED, gemm=1.4, gap_s=1e-3)
+    runs = list(read_steps(shared_table("b200_training_steps.csv")))
+    prepared = prepare(runs, Roofline())
+    seconds = predict(prepared, truth)
+    data = [replace(p, run=replace(p.run, step_s=float(s)))
+            for p, s in zip(prepared, seconds, strict=True)]  # fmt: skip
+    found = calibrate(data, names=["gemm", "gap_s"])
+    assert found.gemm == pytest.approx(1.4, rel=0.03)
+    assert found.gap_s == pytest.approx(1e-3, rel=0.15)
+    scores = score(data, predict(data, found))
+    assert scores.median < 0.01
+    assert scores.rank > 0.99
+
+
+def test_perfect_predictions_score_perfectly(table: Path) -> None:
+    prepared = prepare(list(read_bridge(table)), Roofline())
+    measured = np.array([p.run.step_s for p in prepared])
+    scores = score(prepared, measured)
+    assert (scores.median, scores.bias) == (0.0, 0.0)
+    assert scores.rank == pytest.approx(1.0)
+    assert not system_ratios(prepared, measured).any()
+
+
+def test_parameters_are_named_once() -> None:
+    fields = set(Efficiency.__struct_fields__)
+    assert set(PRIOR_SD) <= fields

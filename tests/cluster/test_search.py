@@ -1,0 +1,100 @@
+"""The search: what it may choose, that it is the best, and what it says of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from codesign._common.errors import UsageError
+from codesign.cluster.enumerate import Limits, enumerate_plans
+from codesign.cluster.job import Job, load_model_config
+from codesign.cluster.memory import SPEC_TO_DEVICE
+from codesign.cluster.plan import Plan, Plans
+from codesign.cluster.search import best_plan, evaluate, explain, search
+from codesign.cluster.step import step_times
+from codesign.hardware import load_system
+from tests.cluster.fakes import PLAIN, Roofline
+
+
+def _job(name: str = "llama-3-70b", gpus: int = 64, batch: int = 128) -> Job:
+    return Job(load_model_config(name), gpus, batch, 4096, name=name)
+
+
+def test_every_listed_plan_divides_the_job() -> None:
+    job = _job("qwen3-30b-a3b", 64, 256)
+    plans = enumerate_plans(job)
+    assert len(plans) > 100
+    assert set((plans.tp * plans.cp * plans.pp * plans.dp).tolist()) == {64}
+    assert not (job.global_batch % (plans.dp * plans.micro_batch)).any()
+    assert not (128 % plans.ep).any()
+    assert not ((plans.tp * plans.cp * plans.dp) % plans.ep).any()
+    rows = [tuple(r) for r in plans.rows().tolist()]
+    assert rows == sorted(set(rows))
+
+
+def test_the_best_is_the_best_of_all_that_fit() -> None:
+    job, system = _job(), load_system("hgx-h100")
+    found = best_plan(job, Roofline(), system, PLAIN)
+    plans = enumerate_plans(job)
+    times = step_times(job, plans, Roofline(), [system], PLAIN)
+    allowed = np.where(times.fits[0], times.step_s[0], np.inf)
+    assert found.step_s == pytest.approx(allowed.min())
+    assert found.needed_bytes <= SPEC_TO_DEVICE * system.gpu.hbm_capacity_bytes
+
+
+def test_a_search_over_many_systems_equals_one_by_one() -> None:
+    job = _job()
+    systems = [load_system(n) for n in ("hgx-h100", "hgx-h200", "gb200-nvl72")]
+    together = search(job, Roofline(), systems, PLAIN).found
+    alone = [search(job, Roofline(), [s], PLAIN).found[0] for s in systems]
+    assert [f.plan if f else None for f in together] == [f.plan if f else None for f in alone]
+
+
+def test_parts_add_up_to_the_step() -> None:
+    found = best_plan(_job(), Roofline(), load_system("hgx-h100"), PLAIN)
+    assert sum(found.parts.values()) == pytest.approx(found.step_s)
+    assert all(v >= 0 for v in found.parts.values())
+
+
+def test_equal_ops_are_timed_once() -> None:
+    model = Roofline()
+    job = _job()
+    plans = enumerate_plans(job)
+    step_times(job, plans, model, [load_system("hgx-h100")], PLAIN)
+    assert model.rows < 4 * len(plans)
+
+
+def test_every_neighbour_says_what_it_loses() -> None:
+    job, system = _job(), load_system("hgx-h100")
+    best = best_plan(job, Roofline(), system, PLAIN)
+    neighbours = explain(job, best, Roofline(), PLAIN)
+    assert {n.changed for n in neighbours} >= {"tp", "pp", "micro_batch", "recompute"}
+    for n in neighbours:
+        if n.loss is None:
+            assert "does not fit" in n.reason
+        else:
+            again = evaluate(job, n.plan, Roofline(), [system], PLAIN)[0]
+            assert again.step_s / best.step_s - 1 == pytest.approx(n.loss)
+            assert n.loss >= 0
+
+
+def test_what_fits_nowhere_is_refused_with_the_memory() -> None:
+    job = _job("llama-3.1-405b", 8, 8)
+    with pytest.raises(UsageError, match=r"no plan over 8 GPUs fits hgx-h100 \(80 GB"):
+        best_plan(job, Roofline(), load_system("hgx-h100"), PLAIN)
+
+
+def test_a_batch_that_cannot_be_dealt_out_is_refused() -> None:
+    job = Job(load_model_config("llama-3-8b"), 16384, 1, 4096, name="tiny-batch")
+    with pytest.raises(UsageError, match="cannot be dealt out"):
+        enumerate_plans(job, Limits(max_tp=1, max_cp=1, max_pp=1))
+
+
+def test_a_plan_that_does_not_divide_is_refused() -> None:
+    with pytest.raises(UsageError, match="does not divide"):
+        evaluate(_job(), Plan(tp=3), Roofline(), [load_system("hgx-h100")], PLAIN)
+
+
+def test_plans_survive_the_way_through_arrays() -> None:
+    plan = Plan(tp=2, pp=4, vpp=2, dp=8, micro_batch=2, recompute="full", schedule="1f1b")
+    assert Plans.of([plan]).plan(0) == plan
