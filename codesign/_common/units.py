@@ -46,6 +46,22 @@ _DEFINITIONS = [
 ]
 
 
+_PREFIXES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
+             "Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}  # fmt: skip
+# The symbols that files are full of; the registry, slow to load, knows the same and more.
+_SYMBOLS: dict[str, tuple[str, float]] = {
+    "s": ("second", 1.0), "ms": ("second", 1e-3), "us": ("second", 1e-6), "ns": ("second", 1e-9),
+} | {
+    prefix + symbol + per: (kind + per, factor * share)
+    for prefix, factor in _PREFIXES.items()
+    for symbol, kind, share, rates in (
+        ("B", "byte", 1.0, ("", "/s")), ("b", "byte", 0.125, ("", "/s")),
+        ("FLOP", "flop", 1.0, ("/s",)), ("Hz", "hertz", 1.0, ("",)), ("W", "watt", 1.0, ("",)),
+    )
+    for per in rates
+}  # fmt: skip
+
+
 @cache
 def _registry() -> pint.UnitRegistry[float]:
     import pint
@@ -62,22 +78,31 @@ def parse_quantity(text: object, unit: str, where: str) -> float:
     ``where`` (file and key path) opens the message of the DataError that a
     missing unit, an unknown one or one of another kind raises.
     """
-    import pint
-
     example = f"expected a number with a unit that converts to {unit}, such as {_EXAMPLES[unit]!r}"
     # Pint evaluates arithmetic; text from a file only ever holds one number and one unit.
     match = _NUMBER_AND_UNIT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise DataError(f"{where}: {quoted(text)} is not a number with a unit; {example}")
-    try:
-        value = float(
-            _registry().Quantity(float(match["number"]), match["unit"]).to(unit).magnitude
-        )
-    except pint.errors.PintError as error:
-        raise DataError(f"{where}: cannot read {quoted(text)}; {example}") from error
+    kind, factor = _SYMBOLS.get(match["unit"], ("", 0.0))
+    if kind == unit:
+        value = float(match["number"]) * factor
+    else:
+        value = _converted(float(match["number"]), match["unit"], unit)
+        if math.isnan(value):
+            raise DataError(f"{where}: cannot read {quoted(text)}; {example}")
     if not math.isfinite(value):
         raise DataError(f"{where}: {quoted(text)} is not finite; {example}")
     return value
+
+
+def _converted(number: float, given: str, unit: str) -> float:
+    """Any other spelling, by the registry; NaN for an unknown unit or one of another kind."""
+    import pint
+
+    try:
+        return float(_registry().Quantity(number, given).to(unit).magnitude)
+    except pint.errors.PintError:
+        return math.nan
 
 
 _EXAMPLES = {

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codesign._common import units
 from codesign._common.errors import DataError
 from codesign._common.units import format_si, parse_quantity
 
@@ -89,3 +90,10 @@ def test_decimal_prefixes_scale_by_a_thousand(number, prefix):
 )
 def test_format(value, unit, text):
     assert format_si(value, unit) == text
+
+
+@pytest.mark.parametrize("symbol", sorted(units._SYMBOLS))
+@given(number=st.floats(1e-6, 1e9))
+def test_symbols_mean_what_the_registry_says(symbol, number):
+    unit, factor = units._SYMBOLS[symbol]
+    assert number * factor == pytest.approx(units._converted(number, symbol, unit), rel=1e-15)
