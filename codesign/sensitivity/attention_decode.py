@@ -51,7 +51,9 @@ GROUP_TILE = 16.0
 STREAM_P = 6.0
 """The cache streams through HBM and L2 at once: the slower one sets the pace."""
 UNIT_ROWS = 64.0
-"""Query rows of one unit of work."""
+"""Query rows of one unit of work: what one asynchronous instruction of Hopper takes."""
+TENSOR_MEMORY_ROWS = 128.0
+"""The same with tensor memory, whose lanes are 128."""
 
 _PARAMETERS = (
     Parameter("launches", 1.2, 0.1, 10.0, "smallest-kernel times that the op costs", prior_sd=0.5),
@@ -60,7 +62,7 @@ _PARAMETERS = (
               prior_sd=0.7),
     Parameter("unit_clocks", 7000.0, 50.0, 5e4, "SM clocks of a unit of work apart from its keys",
               prior_sd=0.7),
-    Parameter("draw_bytes_per_clock_sm", 32.0, 2.0, 200.0, "cache bytes that an SM takes a clock",
+    Parameter("draw_bytes_per_clock_sm", 32.0, 0.5, 200.0, "cache bytes that an SM takes a clock",
               prior_sd=0.5),
     Parameter("width_exponent", 0.3, 0.0, 1.5, "how a unit's clocks grow with the head size",
               log=False, prior_sd=0.3),
@@ -145,7 +147,6 @@ class DecodeAttentionModel(OpModel):
         rows = shape.q_len * shape.heads / shape.kv_heads
         padded = np.ceil(rows / GROUP_TILE) * GROUP_TILE
         units = shape.batch * shape.kv_heads
-        packed = units * np.ceil(rows / UNIT_ROWS)
         # A wide group may run as if every query head had its own cache.
         wide = (rows / shape.q_len > PACKED_GROUP) & ~is_latent(ops)
         # Absorbed MLA reads one latent vector of 576, whose first 512 are the value.
@@ -159,8 +160,9 @@ class DecodeAttentionModel(OpModel):
         whole = np.ceil(shape.kv_len / KEY_TILE)
         tiles = np.minimum(np.ceil(keys / KEY_TILE) + (shape.kv_len > shape.window), whole)
         return {
-            "units": units * np.where(wide, rows, np.ceil(rows / UNIT_ROWS)),
-            "packed_units": packed,
+            "units": units,
+            "rows": rows,
+            "wide": wide.astype(np.float64),
             "tiles": tiles,
             "whole_tiles": whole,
             "unit_bytes": np.minimum(tiles * KEY_TILE, shape.kv_len) * key_bytes,
@@ -177,7 +179,10 @@ class DecodeAttentionModel(OpModel):
         launches, overhead_s, merge_s, unit_clocks, draw_bytes, exponent = theta[:6]
         min_tiles, oversplit, hbm_efficiency, l2_share, tensor_efficiency, sync_clocks = theta[6:12]
         clock = hw.boost_clock_hz
-        units = between(features["units"], features["packed_units"], float(theta[18]))
+        other = tensor_memory(hw) & (features["portable"] == 0)
+        packed = np.ceil(features["rows"] / np.where(other, TENSOR_MEMORY_ROWS, UNIT_ROWS))
+        apart = np.where(features["wide"] > 0, features["rows"], packed)
+        units = features["units"] * between(apart, packed, float(theta[18]))
         tiles = between(features["tiles"], features["whole_tiles"], float(theta[17]))
         # MLA needs asynchronous copies and 228 KB of shared memory for a split kernel:
         # without them one SM walks a whole cache.
@@ -189,7 +194,6 @@ class DecodeAttentionModel(OpModel):
         busy = np.minimum(hw.sm_count, units * splits)
         slower = np.where(synchronous(hw), sync_clocks, 1.0)
         # Portable kernels do carry over, and MLA's on Hopper are asynchronous already.
-        other = tensor_memory(hw) & (features["portable"] == 0)
         own = other & (features["latent"] == 0)
         base = np.where(own, theta[13], unit_clocks * np.where(whole, 1.0, slower))
         rate = np.where(other, theta[14], draw_bytes / np.where(whole, slower, 1.0))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codesign.hardware.model import System
 from codesign.sensitivity.attention_decode import DecodeAttentionModel
 from codesign.sensitivity.attention_prefill import PrefillAttentionModel
 from codesign.sensitivity.attention_work import shape_of, tiled_keys
@@ -18,6 +21,7 @@ from tests.sensitivity.laws import (
     CAPABILITIES,
     assert_monotone,
     assert_terms_agree,
+    example_gpu,
     example_system,
     scaled,
 )
@@ -79,9 +83,15 @@ def test_aligned_causal_tiles_by_hand() -> None:
     assert (blocks[0], columns[0], longest[0]) == (4, 1280, 512)
 
 
+def of_architecture(architecture: str) -> System:
+    """The example system with the kernels of another architecture."""
+    return example_system(replace(example_gpu(), architecture=architecture))
+
+
 @pytest.mark.parametrize("capability", CAPABILITIES)
 @pytest.mark.parametrize("heads", [1, 8, 96])
-def test_no_capability_slows_attention(capability: str, heads: int) -> None:
+@pytest.mark.parametrize("architecture", ["ampere", "hopper", "blackwell"])
+def test_no_capability_slows_attention(capability: str, heads: int, architecture: str) -> None:
     factors = [0.25, 0.5, 0.9, 1.0, 1.03, 1.5, 2.0, 4.0]
     shapes = [(1, 128), (1, 8192), (16, 512), (200, 4096)]
     kv = max(1, heads // 8)
@@ -89,8 +99,68 @@ def test_no_capability_slows_attention(capability: str, heads: int) -> None:
                          for b, s in shapes])  # fmt: skip
     decode = pd.concat([attention(batch=b, q_len=1, kv_len=s, heads=heads, kv_heads=kv)
                         for b, s in shapes])  # fmt: skip
-    assert_monotone(PREFILL, prefill, example_system(), capability, factors)
-    assert_monotone(DECODE, decode, example_system(), capability, factors)
+    system = of_architecture(architecture)
+    assert_monotone(PREFILL, prefill, system, capability, factors)
+    assert_monotone(DECODE, decode, system, capability, factors)
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_no_capability_slows_blocks_that_others_shorten(capability: str) -> None:
+    """With tensor memory a block costs less than the kernels of older parts were fitted to."""
+    prefill = pd.concat([attention(batch=b, q_len=s, kv_len=s) for b, s in [(1, 128), (64, 512)]])
+    theta = np.array([p.initial for p in PREFILL.parameters("bf16")])
+    theta[2] *= 5.0
+    factors = [0.25, 0.5, 1.0, 1.5, 4.0]
+    assert_monotone(PREFILL, prefill, of_architecture("blackwell"), capability, factors, theta)
+
+
+def test_synchronous_parts_gain_nothing_from_a_narrow_cache_in_prefill() -> None:
+    """A100's and L40S's tables: the same time with a bf16 and an fp8 cache, to 1 %."""
+    dims = {"batch": 16, "q_len": 8192, "kv_len": 8192}
+    wide, narrow = attention(**dims), attention(kv_precision="fp8", **dims)
+    ampere, hopper = of_architecture("ampere"), of_architecture("hopper")
+    ratio = time_of(PREFILL, narrow, ampere) / time_of(PREFILL, wide, ampere)
+    assert ratio == pytest.approx(1.0, abs=0.02)
+    assert time_of(PREFILL, narrow, hopper) / time_of(PREFILL, wide, hopper) < 0.85
+
+
+def test_portable_kernels_visit_what_a_window_hides() -> None:
+    """1,024 keys in sight of 16,384: a kernel that only masks visits eight times as many."""
+    dims = {"batch": 8, "q_len": 16384, "kv_len": 16384, "window": 1024}
+    full = time_of(PREFILL, attention(kernel="triton", **{**dims, "window": None}))
+    portable, own = attention(kernel="triton", **dims), attention(kernel="fa3", **dims)
+    assert time_of(PREFILL, portable) == pytest.approx(full)
+    assert time_of(PREFILL, own) < 0.2 * full
+    assert PREFILL.variant(portable).tolist() == ["bf16_triton"]
+    assert DECODE.variant(attention(q_len=1, kernel="vllm_triton_attn")).tolist() == [
+        "gqa_bf16_triton"
+    ]
+
+
+def test_queries_of_a_group_share_a_block_when_they_are_packed() -> None:
+    """Sixteen tokens of eight heads fill one tile of 128: an eighth of the blocks."""
+    features = PREFILL.features(attention(batch=64, heads=64, kv_heads=8, q_len=16, kv_len=16))
+    assert features["blocks"][0] == 64 * 64
+    assert features["packed_blocks"][0] == 64 * 8
+    decode = PREFILL.features(
+        attention(batch=64, heads=64, kv_heads=8, q_len=1, kv_len=1, kernel="trtllmdecode")
+    )
+    assert decode["blocks"][0] == decode["packed_blocks"][0] == 64 * 8
+
+
+def test_a_window_straddles_one_tile_more_than_it_fills() -> None:
+    """128 keys that start inside a tile of 128 lie in two."""
+    features = DECODE.features(attention(q_len=1, kv_len=4096, window=128))
+    assert (features["tiles"][0], features["whole_tiles"][0]) == (2, 32)
+    short = DECODE.features(attention(q_len=1, kv_len=100, window=128))
+    assert short["tiles"][0] == 1
+
+
+def test_expanded_mla_writes_its_latent_alone_before_prefill() -> None:
+    """576 columns a token, whatever the heads; full keys and values would be 128 x 320."""
+    ops = attention(batch=1, heads=128, kv_heads=128, q_len=4096, kv_len=4096, head_dim=192,
+                    head_dim_v=128)  # fmt: skip
+    assert PREFILL.features(ops)["key_bytes"][0] == 4096 * 576 * 2
 
 
 def test_terms_and_times_agree() -> None:
