@@ -269,8 +269,12 @@ def _rate(op: pd.Series[Any], bus: Any) -> str:
 def shape_text(op: pd.Series[Any]) -> str:
     """An op's shape as one reads it: ``8192 x 4096 x 4096``."""
     if op["op_class"] == "collective":
+        if pd.isna(op["message_bytes"]):
+            return ""
         return f"{_si(op['message_bytes'], 'B')} over {_text(op['group_size'])}"
     if op["op_class"] == "attention":
+        if pd.isna(op["heads"]) or pd.isna(op["q_len"]):
+            return ""
         heads = f"h{_text(op['heads'])}/{_text(op['kv_heads'])} d{_text(op['head_dim'])}"
         return f"b{_text(op['batch'])} {heads} q{_text(op['q_len'])} kv{_text(op['kv_len'])}"
     dims = " x ".join(str(op[c]) for c in "mnk" if not pd.isna(op[c]))

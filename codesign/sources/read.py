@@ -22,7 +22,7 @@ _SUPPORTED = (
 )
 # In this order: an Nsight page may quote names that hold the marks of a later kind.
 _TEXT_MARKS = (
-    ("nccl-tests", re.compile(rb"nThread|nccl-tests|\bbusbw\b")),
+    ("nccl-tests", re.compile(rb"nThread\s+\d|nccl-tests version|#[^\n]*\bbusbw\b")),
     ("nsys-stats", re.compile(rb"Total Time \(|\bInstances\b.*\bName\b")),
     ("ncu", re.compile(rb'==PROF==|"Kernel Name"|Context \d+, Stream \d+')),
 )

@@ -138,25 +138,44 @@ def _labelled(
 
 def _calls(database: Database, names: Names) -> dict[str, Ints]:
     """Runtime and driver calls that start device work and did not fail."""
-    wanted = ["start", "nameId", "globalTid", "correlationId"]
-    strings = database.tables("StringIds")
+    wanted = ["start", "nameId", "globalTid", "correlationId", "returnValue"]
+    starting = _starting(database)
     parts = []
     for table in database.tables("CUPTI_ACTIVITY_KIND_RUNTIME"):
-        known = database.columns(table)
-        conditions = ["start IS NOT NULL"] if "start" in known else ["0"]
-        if "returnValue" in known:
-            conditions.append("ifnull(returnValue, 0) = 0")
-        if strings and "nameId" in known:
-            likes = " OR ".join(f"value LIKE '%{mark}%'" for mark in _CALLS)
-            conditions.append(f'nameId IN (SELECT id FROM "{strings[0]}" WHERE {likes})')  # noqa: S608
-        where = f"WHERE {' AND '.join(conditions)}"
-        parts.append(database.integers(table, wanted, where))
-    merged = {c: np.concatenate([p[c] for p in parts] or [_EMPTY]) for c in wanted}
+        part = database.integers(table, wanted)
+        # A call without a result is one that did not fail.
+        keep = (part["start"] != NO_TIME) & np.isin(part["returnValue"], (0, MISSING))
+        if starting is not None and "nameId" in database.columns(table):
+            keep &= _member(part["nameId"], starting)
+        parts.append({c: v[keep] if not keep.all() else v for c, v in part.items()})
+    merged = {
+        c: parts[0][c] if len(parts) == 1 else np.concatenate([p[c] for p in parts] or [_EMPTY])
+        for c in wanted
+    }
     return {
         "start": merged["start"], "end": merged["start"],  # nothing asks how long a call took
         "name": names.of_ids(merged["nameId"], database), "thread": merged["globalTid"],
         "process": _process(merged["globalTid"]), "correlation": merged["correlationId"],
     }  # fmt: skip
+
+
+def _starting(database: Database) -> Ints | None:
+    """Ids of the names of calls that start device work; None without a table of strings."""
+    strings = database.tables("StringIds")
+    if not strings:
+        return None
+    likes = " OR ".join(f"value LIKE '%{mark}%'" for mark in _CALLS)
+    query = f'SELECT id FROM "{strings[0]}" WHERE {likes}'  # noqa: S608
+    found = [row[0] for row in database.rows(query) if isinstance(row[0], int)]
+    return np.array(sorted(found), dtype=np.int64)
+
+
+def _member(values: Ints, wanted: Ints) -> Bools:
+    if not len(values):
+        return np.zeros(0, dtype=bool)
+    ids, place = distinct(values)
+    result: Bools = np.isin(ids, wanted)[place]
+    return result
 
 
 _EMPTY: Ints = np.zeros(0, dtype=np.int64)

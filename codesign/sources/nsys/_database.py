@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign._common.errors import DataError
+from codesign.sources.nsys._pages import NotPlainError, PageFile
 
 Ints = npt.NDArray[np.int64]
 
@@ -36,6 +37,7 @@ class Database:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._connection = connection
+        self._pages = _page_file(path)
         self._tables: list[str] = [
             str(row[0])
             for row in connection.execute(
@@ -64,6 +66,8 @@ class Database:
         """
         known = self.columns(table)
         have = [n for n in names if n in known]
+        if not where and (fast := self._from_pages(table, names)) is not None:
+            return fast
         null = {n: NO_TIME if n in ("start", "end") else MISSING for n in names}
         listed = ", ".join(f'ifnull("{n}", {null[n]})' for n in have) or "1"
         width = max(len(have), 1)
@@ -79,6 +83,32 @@ class Database:
             n: np.ascontiguousarray(matrix[:, have.index(n)])
             if n in have
             else np.full(len(matrix), null[n], dtype=np.int64)
+            for n in names
+        }
+
+    def _from_pages(self, table: str, names: Sequence[str]) -> dict[str, Ints] | None:
+        """As ``integers``, of the whole table, without SQLite; None where only that can."""
+        if self._pages is None:
+            return None
+        query = "SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = ?"
+        root = next(iter(self._connection.execute(query, (table,))), (0,))[0]
+        info = list(self._connection.execute(f'PRAGMA table_xinfo("{table}")'))
+        # An INTEGER PRIMARY KEY stands in the row's number; generated columns nowhere; a
+        # default stands for values that old rows lack.
+        if any(key or hidden or default is not None for *_, default, key, hidden in info):
+            return None
+        null = {n: NO_TIME if n in ("start", "end") else MISSING for n in names}
+        place = {str(row[1]): int(row[0]) for row in info}
+        try:
+            found = self._pages.columns(int(root), {place[n]: null[n] for n in names if n in place})
+        except NotPlainError:
+            return None
+        # SQLite knows how many rows there are; a damaged tree shows here at the latest.
+        count = next(iter(self._connection.execute(f'SELECT count(*) FROM "{table}"')))[0]  # noqa: S608
+        if any(len(values) != count for values in found.values()):
+            return None
+        return {
+            n: found[place[n]] if n in place else np.full(count, null[n], dtype=np.int64)
             for n in names
         }
 
@@ -114,6 +144,13 @@ def distinct(values: Ints) -> tuple[Ints, Ints]:
     seen[values - low] = True
     place = np.cumsum(seen) - 1
     return np.flatnonzero(seen) + low, place[values - low]
+
+
+def _page_file(path: Path) -> PageFile | None:
+    try:
+        return PageFile(path)
+    except (NotPlainError, OSError, ValueError):
+        return None
 
 
 @contextmanager
