@@ -34,12 +34,15 @@ of the rooflines' peaks ("ratio").
   `h100_sxm` row for row: one measurement under two labels, at 400 Gb/s. The copy is left out of
   fits and backtests. So nothing tells what `scaleout_bandwidth` and `nvlink_domain` do: their
   effect is "assumed", they rank behind what was measured, and no backtest varies them.
-- The exchange over 8 nodes is mostly `combine_notify_us` (8.0 of 12.5 ms; 0.1 ms over 4
-  nodes). What those levers gain on DeepSeek-V3 depends on whether that point is typical.
+- The exchanges over 8 nodes move 22 GB/s of a 50 GB/s NIC, those over 4 nodes 40; DeepEP's
+  authors publish 50 to 51 GB/s over 8 nodes with the same NIC. What those levers gain on
+  DeepSeek-V3 depends on whether that point is typical; the recipe says so as a caveat.
 - "Measured" gains of whole workloads are composed from kernel tables on both sides; no
   end-to-end run is among them.
 - B200, GB200, B300 and GB300 are one silicon family, H100 and H200 another: scores on five
   targets are two looks at the model, not five.
+- The forms were chosen on TensorRT-LLM's kernels. Other frameworks' MoE kernels on Blackwell,
+  and SGLang's attention with an fp8 cache, are far off; see the coverage by framework.
 - The parameters never saw the targets, but the forms and the priors were chosen while errors
   on them were in view. Expect a little worse on silicon that comes later."""
 INTERVALS = """The 90 % interval of an op is made of what its family shares (Student's t, since
