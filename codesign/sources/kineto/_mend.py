@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Callable
+
+_MAX_QUOTES = 40
 
 # Tab, line feed and carriage return stand between tokens; the rest never may.
 _CONTROL = bytes(c for c in range(32) if c not in (9, 10, 13))
@@ -73,3 +76,24 @@ def mend_name(piece: bytes) -> bytes | None:
     inner = match[2].replace(b'\\"', b'"').replace(b'"', b'\\"')
     inner = inner.replace(b"\n", b"\\n").replace(b"\r", b"\\r").replace(b"\t", b"\\t")
     return piece[: match.start(2)] + inner + piece[match.end(2) :]
+
+
+def mend_quotes(piece: bytes, error_at: Callable[[bytes], int | None]) -> bytes | None:
+    """One event with quotes inside any of its texts escaped, or None.
+
+    ``error_at`` is the byte at which the parser stops, None if it does not. What ends a
+    text too early is the last quote before that byte.
+    """
+    for _ in range(_MAX_QUOTES):
+        at = error_at(piece)
+        if at is None:
+            return piece
+        place = at
+        while True:
+            place = piece.rfind(b'"', 0, place)
+            if place <= 0:
+                return None
+            if piece[place - 1 : place] != b"\\":
+                break
+        piece = piece[:place] + b"\\" + piece[place:]
+    return None

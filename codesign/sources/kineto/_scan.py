@@ -54,6 +54,16 @@ def decoded(piece: bytes) -> Event | None:
         return None
 
 
+def error_at(piece: bytes) -> int | None:
+    """Byte before which the parser stops reading an event, None if it reads it."""
+    try:
+        ONE.decode(piece)
+    except REFUSED as error:
+        byte = BYTE.search(str(error))
+        return int(byte[1]) if byte else len(piece)
+    return None
+
+
 def event_follows(data: bytes, position: int) -> bool:
     """Whether a whole event comes next, rather than some object inside of one."""
     _, event = object_end(data, skip(data, position))

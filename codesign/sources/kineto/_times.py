@@ -99,7 +99,7 @@ def to_ids(values: Sequence[int | float | str | None]) -> Ints:
 def _one_id(value: int | float | str | None) -> int:
     if isinstance(value, str):
         try:
-            value = int(value[:_MAX_TEXT])
+            value = int(value[:_MAX_TEXT], 16 if value[:2].lower() == "0x" else 10)
         except ValueError:
             return MISSING_ID
     if isinstance(value, float):

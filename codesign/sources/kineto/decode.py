@@ -18,7 +18,7 @@ import msgspec
 
 from codesign._common.errors import DataError
 from codesign.sources.kineto._bytestream import ByteStream
-from codesign.sources.kineto._mend import EVENT_BOUNDARY, mend_name, sanitize
+from codesign.sources.kineto._mend import EVENT_BOUNDARY, mend_name, mend_quotes, sanitize
 from codesign.sources.kineto._scan import (
     BYTE,
     LIST,
@@ -28,6 +28,7 @@ from codesign.sources.kineto._scan import (
     Event,
     cuts,
     decoded,
+    error_at,
     event_follows,
     object_end,
     skip,
@@ -43,6 +44,7 @@ _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _KEY_TRIES = 64
 _RESYNC_TRIES = 32
 _RESYNC_BYTES = 1 << 20
+_MEND_BYTES = 1 << 16
 
 
 @dataclass
@@ -185,9 +187,13 @@ class EventReader:
         position = 0
         closed = False
         while True:
-            position = skip(data, position)
+            before, position = position, skip(data, position)
+            commas = data.count(b",", before, position)
             if position >= len(data):
                 break
+            # Where the window begins, the comma may have gone with what stood before it.
+            if commas > 1 or (pieces and commas != (data[position : position + 1] != b"]")):
+                self.findings.lapses.add("missing or doubled commas between events")
             if data[position : position + 1] == b"]":
                 closed, position = True, position + 1
                 break
@@ -235,7 +241,10 @@ class EventReader:
         for end in ends:
             mended = mend_name(data[position:end])
             event = decoded(mended) if mended is not None else None
-            if event is not None and mended is not None:
+            if event is None and end - position <= _MEND_BYTES:
+                mended = mend_quotes(data[position:end], error_at)
+                event = decoded(mended) if mended is not None else None
+            if event is not None and event.ph is not None and mended is not None:
                 self.findings.repaired += 1
                 return end, event, mended
         few = len(ends) < _RESYNC_TRIES and len(data) - position < _RESYNC_BYTES

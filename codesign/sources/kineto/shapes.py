@@ -8,6 +8,7 @@ out, never guessed. Argument positions are those of PyTorch's native functions.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ import msgspec
 from codesign.sources.kineto.classification import TYPE_BYTES
 
 _MAX_VALUE = 2**62
+_INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 Dims = dict[str, Any]
 
 
@@ -53,6 +55,11 @@ class Call:
         text = self.concrete[index] if index < len(self.concrete) else ""
         value = _list(text.encode())
         return value if value and all(type(v) is int for v in value) else None
+
+    def integer(self, index: int) -> int | None:
+        """A concrete integer, None if it was not recorded."""
+        text = self.concrete[index] if index < len(self.concrete) else ""
+        return int(text) if _INTEGER.fullmatch(text) else None
 
     def flag(self, index: int) -> bool | None:
         """A concrete boolean, None if it was not recorded."""
@@ -181,19 +188,21 @@ def _conv_backward(call: Call) -> Dims:
     return _conv_work(call, grad[0] * math.prod(grad[2:]), weight, passes, 3)
 
 
-# Op -> (position of the query, position of the causal flag, whether heads stand before tokens).
-_ATTENTION: dict[str, tuple[int, int, bool]] = {
-    "aten::_flash_attention_forward": (0, 8, False),
-    "aten::_flash_attention_backward": (1, 11, False),
-    "aten::_efficient_attention_forward": (0, 9, False),
-    "aten::_efficient_attention_backward": (1, 14, False),
-    "aten::_scaled_dot_product_flash_attention": (0, 4, True),
-    "aten::_scaled_dot_product_flash_attention_backward": (1, 11, True),
-    "aten::_scaled_dot_product_efficient_attention": (0, 6, True),
-    "aten::_scaled_dot_product_efficient_attention_backward": (1, 11, True),
-    "aten::_scaled_dot_product_cudnn_attention": (0, 6, True),
-    "aten::_scaled_dot_product_cudnn_attention_backward": (1, 14, True),
-    "flash_attn::_flash_attn_forward": (0, 5, False),
+# Op -> positions of the query, of the causal flag and of the window to the left (None: it
+# takes none), and whether heads stand before tokens.
+_ATTENTION: dict[str, tuple[int, int, int | None, bool]] = {
+    "aten::_flash_attention_forward": (0, 8, 11, False),
+    "aten::_flash_attention_backward": (1, 11, 15, False),
+    "aten::_efficient_attention_forward": (0, 9, 13, False),
+    "aten::_efficient_attention_backward": (1, 14, 17, False),
+    "aten::_scaled_dot_product_flash_attention": (0, 4, None, True),
+    "aten::_scaled_dot_product_flash_attention_backward": (1, 11, None, True),
+    "aten::_scaled_dot_product_efficient_attention": (0, 6, None, True),
+    "aten::_scaled_dot_product_efficient_attention_backward": (1, 11, None, True),
+    "aten::_scaled_dot_product_cudnn_attention": (0, 6, None, True),
+    "aten::_scaled_dot_product_cudnn_attention_backward": (1, 14, None, True),
+    "flash_attn::_flash_attn_forward": (0, 5, 6, False),
+    "flash_attn::_flash_attn_backward": (1, 11, 12, False),
 }
 
 
@@ -201,7 +210,7 @@ def _attention(call: Call) -> Dims:
     place = _ATTENTION.get(call.op)
     if place is None:
         return {}
-    first, flag, heads_first = place
+    first, flag, window, heads_first = place
     q, k, v = (call.shape(first + i, 4) for i in range(3))
     if q is None or k is None or v is None:
         return {}
@@ -213,7 +222,17 @@ def _attention(call: Call) -> Dims:
     causal = call.flag(flag)
     if causal is not None:
         dims["causal"] = causal
-    return dims
+    left = None if window is None else call.integer(window)
+    if left is None or left < 0:
+        return dims
+    right = call.integer(window + 1) if window is not None else None
+    if "efficient" in call.op:
+        # Counts the token itself; 0 is none.
+        return dims | {"window": left} if left and causal else ({} if left else dims)
+    if not causal and right != 0:
+        return {}  # a band to both sides, which no column describes
+    # So many tokens to the left, and the token itself.
+    return dims | {"window": left + 1, "causal": True}
 
 
 def _rows(call: Call) -> Dims:

@@ -133,3 +133,40 @@ def test_damaged_gzip(folder: Path, place: int, bit: int, options: dict[str, boo
     path = folder / "t.json.gz"
     path.write_bytes(data)
     read(path, **options)
+
+
+_REAL = ("kineto_edge/triton_example.json.gz", "kineto/mi300_gaunernst_bert-small-uncased__1016001"
+         ".json.gz", "kineto/sampled_rank-1.json.gz")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _REAL)
+@settings(max_examples=15, deadline=60_000, suppress_health_check=list(HealthCheck))
+@given(
+    edits=st.lists(
+        st.tuples(
+            st.floats(0, 1), st.integers(0, 400),
+            st.binary(max_size=20) | st.sampled_from([
+                b'"', b"\\", b"}", b"{", b"]}", b"[", b",,", b"\n", b"\0", b"\xff", b"NaN",
+                b'}, {"ph": "X", "cat": "kernel", ', b'"dur": -1, ', b"[" * 2000,
+            ]),
+        ),
+        min_size=1, max_size=4,
+    ),
+    moved=st.tuples(st.floats(0, 1), st.floats(0, 1), st.integers(0, 5000)) | st.none(),
+    cut=st.floats(0, 1) | st.none(), options=_modes,
+)  # fmt: skip
+def test_mutated_real_files(
+    shared_data: Path, folder: Path, name: str, edits: list[tuple[float, int, bytes]],
+    moved: tuple[float, float, int] | None, cut: float | None, options: dict[str, bool],
+) -> None:  # fmt: skip
+    """Bytes changed, a passage repeated elsewhere, the end cut off."""
+    data = gzip.decompress((shared_data / name).read_bytes())
+    for place, removed, added in edits:
+        at = int(place * len(data))
+        data = data[:at] + added + data[at + removed :]
+    if moved is not None:
+        start, to = (int(f * len(data)) for f in moved[:2])
+        data = data[:to] + data[start : start + moved[2]] + data[to:]
+    path = folder / "t.json"
+    path.write_bytes(data if cut is None else data[: int(cut * len(data))])
+    read(path, **options)
