@@ -122,7 +122,7 @@ def _trace(capture: _Capture) -> Trace:
 _ADVICE = {
     "coverage: 0 % of GPU time has shapes": "coverage: 0 % of GPU time has shapes, FLOPs are "
     "unknown: put torch.autograd.profiler.emit_nvtx(record_shapes=True) around the workload",
-    "no steps are marked": "no steps are marked by an NVTX range (ProfilerStep#N, step N, "
+    "no steps are marked (": "no steps are marked by an NVTX range (ProfilerStep#N, step N, "
     "iteration N): the whole capture counts as one step",
 }
 

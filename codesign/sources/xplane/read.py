@@ -118,7 +118,7 @@ def _stem(path: Path) -> str:
 _ADVICE = {
     "coverage: 0 % of GPU time has shapes": "coverage: 0 % of device time has shapes, FLOPs are "
     "unknown: the file carries no HLO of its programs",
-    "no steps are marked": "no steps are marked by jax.profiler.StepTraceAnnotation: the whole "
+    "no steps are marked (": "no steps are marked by jax.profiler.StepTraceAnnotation: the whole "
     "capture counts as one step",
     "the trace names no device": "an XSpace names no GPU; pass --system to say what it ran on",
     "Python call stacks": "Python frames were traced, which slows the host: idle time is an upper "
@@ -144,12 +144,13 @@ def _header(header: Header, ops: pd.DataFrame, space: Space, columns: Columns) -
         reliability["flops"] = Reliability(False, (text,))
     told = [*space.errors, *space.warnings]
     warnings += [f"the profiler says: {printable(m)[:200]}" for m in told[:_MAX_MESSAGES]]
+    steps_by = columns.steps.by if columns.steps.windows else header.quality.steps_by
     quality = msgspec.structs.replace(
         header.quality, known_work_share=known, shape_coverage=shaped,
         warnings=tuple(dict.fromkeys(warnings)), reliability=reliability,
-        steps_by=columns.steps.by,
+        steps_by=steps_by,
     )  # fmt: skip
-    notes = [f"steps by {columns.steps.by}"]
+    notes = [f"steps by {steps_by}"]
     notes += [_device_note(p.name, p.stats) for p in device_planes(space)[:1]]
     if space.hosts:
         notes.append(f"host: {printable(space.hosts[0])[:100]}")
