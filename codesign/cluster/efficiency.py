@@ -66,3 +66,5 @@ PRIOR_SD = {
     "power_exponent": 0.4,
 }  # fmt: skip
 """Standard deviations of the logs of what is fitted, around the values above."""
+RESIDUAL_SD = 0.14
+"""Log error of a step on a system that the calibration has not seen: median error / 0.67."""

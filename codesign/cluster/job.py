@@ -15,7 +15,7 @@ from codesign.hardware.model import BYTES_PER_ELEMENT
 from codesign.workload.model_config import IGNORED_CONFIG_FIELDS, ModelConfig
 
 TrainingPrecision = Literal["bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
-NARROW = ("fp8", "fp8_block", "mxfp8", "nvfp4")
+NARROW: tuple[TrainingPrecision, ...] = ("fp8", "fp8_block", "mxfp8", "nvfp4")
 
 
 class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,6 +23,8 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     tp_overlap: bool = True
     """Tensor-parallel collectives run in chunks beside the GEMMs that they feed."""
+    tp_async: bool = True
+    """In the backward pass they run beside the gradient GEMMs that do not need them."""
     dp_overlap: bool = True
     """Gradients are reduced and parameters gathered layer by layer beside compute."""
     pp_overlap: bool = True

@@ -120,8 +120,7 @@ def _parameters(s: Shares, stage: str) -> tuple[Array, Array, Array]:
     more = sum(ends, np.zeros(len(p))) >= sum(middle, np.zeros(len(p)))
     dual = p.schedule == SCHEDULES.index("dualpipe")
     layers, experts, vocabulary = (
-        np.where(dual, np.where(more, e, m), a)
-        for e, m, a in zip(ends, middle, alone, strict=True)
+        np.where(dual, np.where(more, e, m), a) for e, m, a in zip(ends, middle, alone, strict=True)
     )
     return layers, experts, vocabulary
 

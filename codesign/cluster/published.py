@@ -212,8 +212,8 @@ def read_steps(path: Path, system: str = "hgx-b200") -> Iterator[Run]:
         job = Job(
             model=model, gpus=plan.gpus, global_batch=values["micro_batches"] * plan.dp,
             sequence_length=values["sequence"], name=row["model"],
-            framework=Framework(tp_overlap=False, dp_overlap=False, pp_overlap=False,
-                                cp_exchange="all_to_all"),
+            framework=Framework(tp_overlap=False, tp_async=False, dp_overlap=False,
+                                pp_overlap=False, cp_exchange="all_to_all"),
         )  # fmt: skip
         yield Run(path.name, line, job, plan, system, float(row["measured_ms"]) / 1e3,
                   float(row["measured_alloc_gib"]) * 2**30)  # fmt: skip

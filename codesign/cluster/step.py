@@ -89,6 +89,24 @@ def step_times(
     return StepTimes(job, plans, total_s(parts), parts, memory, memory.fits(capacity))
 
 
+def forward_share(
+    job: Job, plans: Plans, model: OpTimes, systems: Sequence[System],
+    efficiency: Efficiency = DEFAULT,
+) -> Array:  # fmt: skip
+    """(systems, plans) seconds of the batch's forward passes alone: a reference or reward
+    model of the same shape, pipeline filled and drained once.
+    """
+    shares, kinds = step_kinds(job, plans)
+    timed = time_kinds(kinds, model, systems)
+    blocks = _Blocks(job, plans, timed, efficiency, sustained(systems, efficiency))
+    stages = [blocks.stage(shares, name) for name in ("first", "mid", "last")]
+    # A third of what is exposed belongs to the forward pass, of each kind.
+    passes = [b.forward + b.exposed / 3.0 for b in stages]
+    pace = np.stack(passes).max(axis=0)
+    filled: Array = shares.micro_batches * pace + (plans.pp - 1) / plans.vpp * pace
+    return filled
+
+
 def total_s(parts: dict[str, Array]) -> Array:
     """The step from its parts."""
     values = list(parts.values())
@@ -225,7 +243,8 @@ class _Blocks:
         direct = forwards * self.part(name, "tp.f") + self.part(name, "tp.b")
         beside = self.part(name, "tp.h")
         share = self.eff.tp_exposed if self.job.framework.tp_overlap else 1.0
-        left = np.maximum(beside - gradients, 0.0)
+        room = gradients if self.job.framework.tp_async else 0.0 * gradients
+        left = np.maximum(beside - room, 0.0)
         return direct * share + left, direct * (1.0 - share) + beside - left
 
     def _context(

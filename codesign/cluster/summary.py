@@ -1,0 +1,212 @@
+"""What a projection of a job says: step, throughput, MFU and HFU, breakdown, memory, scaling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from codesign._common.errors import UsageError
+from codesign._common.scores import Interval
+from codesign.cluster.efficiency import DEFAULT, RESIDUAL_SD, Efficiency
+from codesign.cluster.enumerate import DEFAULT_LIMITS, Limits, enumerate_plans, valid
+from codesign.cluster.grid import OpTimes, TimeCache
+from codesign.cluster.job import Job
+from codesign.cluster.memory import SPEC_TO_DEVICE
+from codesign.cluster.plan import Plan, Plans
+from codesign.cluster.search import Found, evaluate, explain, search
+from codesign.hardware.model import PEAK_OF_PRECISION
+from codesign.workload.formulas import (
+    attention_backward_flops,
+    attention_flops,
+    attention_pairs,
+)
+
+if TYPE_CHECKING:
+    from codesign.hardware.model import System
+
+Z_90 = 1.645
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """One plan on one system."""
+
+    system: str
+    gpus: int
+    plan: str
+    step_s: Interval
+    """90 %: how far published steps that the calibration had not seen were off."""
+    tokens_per_s_gpu: float
+    mfu: float | None
+    """Model FLOPs / (step x dense peak of the linear layers' precision)."""
+    hfu: float | None
+    """With recomputation."""
+    breakdown: dict[str, float]
+    """Exposed seconds by what they go to; they add up to the step."""
+    memory_bytes: dict[str, float]
+    """On the fullest GPU by what holds them; the framework's allocations."""
+    needed_bytes: float
+    """With fragments and what others reserve."""
+    fits: bool
+
+
+class NeighbourLoss(msgspec.Struct, frozen=True):
+    """A discarded plan that differs in one choice."""
+
+    changed: str
+    plan: str
+    loss: float | None
+    """Of step time; None where it does not fit."""
+    reason: str
+
+
+class SystemProjection(msgspec.Struct, frozen=True):
+    """A job on one system, at the plan given and re-planned."""
+
+    system: str
+    fixed: Placed | None
+    """At the plan in use, if one was given and divides the job."""
+    best: Placed | None
+    """At its own best plan; None where nothing fits, or where it was not asked for."""
+    neighbours: tuple[NeighbourLoss, ...] = ()
+    scaling: tuple[Placed, ...] = ()
+    """Best plans at other numbers of GPUs, batch in proportion."""
+
+
+class ClusterProjection(msgspec.Struct, frozen=True):
+    """A job on several systems."""
+
+    job: str
+    gpus: int
+    global_batch: int
+    sequence_length: int
+    precision: str
+    systems: tuple[SystemProjection, ...]
+    tried: int
+    """Plans timed."""
+    warnings: tuple[str, ...] = ()
+
+
+def model_flops(job: Job) -> float:
+    """FLOPs a step that the model needs, over all GPUs; the embedding is a lookup."""
+    return _flops(job, again=False, recompute="none")
+
+
+def _flops(job: Job, *, again: bool, recompute: str) -> float:
+    """``again``: with the product that flash attention's backward pass does twice."""
+    model = job.model
+    vocabulary = float(model.vocab_size * model.hidden_size)
+    active = float(model.parameters(active=True))
+    layers = active - vocabulary * (1 if model.tie_word_embeddings else 2)
+    if job.mtp_layers:
+        expert = model.mlp_parameters(model.expert_intermediate)
+        chosen = (model.num_experts_per_tok or 0) + model.n_shared_experts
+        layers += job.mtp_layers * (model.attention_parameters() + expert * chosen
+                                    + 2.0 * model.hidden_size**2)  # fmt: skip
+    heads = vocabulary * (1 + min(job.mtp_layers, 1))
+    passes = 2.0 if job.lora else 3.0
+    forward = 2.0 * layers * job.tokens
+    length = job.sequence_length
+    pairs = float(attention_pairs(length, length, True, model.sliding_window or np.inf))
+    d, v = float(model.qk_dim), float(model.v_dim)
+    n = float(model.num_attention_heads)
+    count = job.global_batch * (model.num_hidden_layers + job.mtp_layers)
+    core = count * attention_flops(pairs, n, d, v)
+    back = count * attention_backward_flops(pairs, n, d, v) if again else 2.0 * core
+    once_more = (forward + core) if recompute == "full" else 0.0
+    return passes * (forward + 2.0 * heads * job.tokens) + core + back + once_more
+
+
+def placed(job: Job, found: Found) -> Placed:
+    """A found plan with its utilizations."""
+    gpu = found.system.gpu
+    peak = gpu.peak_dense_flops_per_s.get(PEAK_OF_PRECISION[job.precision])
+    rate = found.step_s * job.gpus * peak if peak else None
+    hardware = _flops(job, again=True, recompute=found.plan.recompute)
+    spread = math.exp(Z_90 * RESIDUAL_SD)
+    return Placed(
+        system=found.system.name, gpus=job.gpus, plan=str(found.plan),
+        step_s=Interval(found.step_s, found.step_s / spread, found.step_s * spread),
+        tokens_per_s_gpu=found.tokens_per_s_gpu,
+        mfu=model_flops(job) / rate if rate else None, hfu=hardware / rate if rate else None,
+        breakdown=found.parts, memory_bytes=found.memory, needed_bytes=found.needed_bytes,
+        fits=found.needed_bytes <= SPEC_TO_DEVICE * gpu.hbm_capacity_bytes,
+    )  # fmt: skip
+
+
+def project_job(
+    job: Job, model: OpTimes, systems: Sequence[System], efficiency: Efficiency = DEFAULT, *,
+    plan: Plan | None = None, reoptimize: bool = True, scaling: Sequence[int] = (),
+    limits: Limits = DEFAULT_LIMITS,
+) -> ClusterProjection:  # fmt: skip
+    """Project a job onto systems, at ``plan`` and, with ``reoptimize``, at each one's best.
+
+    ``scaling``: other numbers of GPUs at which the best plan is found, the batch in proportion.
+    Raises UsageError if there is no plan to evaluate.
+    """
+    if plan is None and not reoptimize:
+        raise UsageError(f"{job.name}: no plan given and none asked for; re-optimize")
+    warnings: list[str] = []
+    cache = TimeCache(model, tuple(systems))
+    used: list[Found | None] = [None] * len(systems)
+    if plan is not None:
+        if valid(job, Plans.of([plan]))[0]:
+            used = list(evaluate(job, plan, model, systems, efficiency, cache))
+        elif not reoptimize:
+            raise UsageError(f"plan {plan} does not divide {job.name} over {job.gpus} GPUs")
+        else:
+            warnings.append(f"the plan in use ({plan}) does not divide {job.gpus} GPUs; left out")
+    best: list[Found | None] = [None] * len(systems)
+    tried = int(plan is not None)
+    if reoptimize:
+        include = [plan] if used[0] is not None and plan is not None else []
+        result = search(job, model, systems, efficiency, limits=limits, include=include,
+                        cache=cache)  # fmt: skip
+        best, tried = list(result.found), result.tried
+    rows = []
+    for i, system in enumerate(systems):
+        fixed, own = used[i], best[i]
+        near = () if own is None else _neighbours(job, own, model, efficiency, limits)
+        curve = _curve(job, model, system, efficiency, scaling, limits) if reoptimize else ()
+        if reoptimize and own is None:
+            warnings.append(f"no plan over {job.gpus} GPUs fits {system.name}")
+        rows.append(SystemProjection(
+            system.name, None if fixed is None else placed(job, fixed),
+            None if own is None else placed(job, own), near, curve,
+        ))  # fmt: skip
+    return ClusterProjection(
+        job.name, job.gpus, job.global_batch, job.sequence_length, job.precision, tuple(rows),
+        tried, tuple(warnings),
+    )  # fmt: skip
+
+
+def _neighbours(
+    job: Job, own: Found, model: OpTimes, efficiency: Efficiency, limits: Limits
+) -> tuple[NeighbourLoss, ...]:
+    """The closest neighbour of each choice."""
+    closest: dict[str, NeighbourLoss] = {}
+    for n in explain(job, own, model, efficiency, limits):
+        closest.setdefault(n.changed, NeighbourLoss(n.changed, str(n.plan), n.loss, n.reason))
+    return tuple(closest.values())
+
+
+def _curve(
+    job: Job, model: OpTimes, system: System, efficiency: Efficiency, scaling: Sequence[int],
+    limits: Limits,
+) -> tuple[Placed, ...]:  # fmt: skip
+    points = []
+    cache = TimeCache(model, (system,))
+    for gpus in scaling:
+        batch = max(round(job.global_batch * gpus / job.gpus), 1)
+        other = msgspec.structs.replace(job, gpus=gpus, global_batch=batch)
+        try:
+            enumerate_plans(other, limits)
+        except UsageError:
+            continue
+        found = search(other, model, [system], efficiency, limits=limits, cache=cache).found[0]
+        if found is not None:
+            points.append(placed(other, found))
+    return tuple(points)
