@@ -131,7 +131,7 @@ class TraceBuilder:
         self._names: Coder[str] = Coder()
         self._threads: Coder[tuple[Id, Id]] = Coder()
         self._processes: Coder[Id] = Coder()
-        self._devices: Coder[str] = Coder()
+        self._devices: Coder[tuple[str, str]] = Coder()
         self._streams: Coder[str] = Coder()
         self._inputs: Coder[tuple[bytes, bytes, bytes]] = Coder()
         self._inputs.code(_NO_INPUTS)
@@ -218,7 +218,7 @@ class TraceBuilder:
             kind=np.full(len(events), kind, dtype=np.int64),
             name=self._names.codes([e.name or "" for e in events]),
             device=self._devices.codes(
-                [str(e.pid if a.device is None else a.device)
+                [(str(e.pid if a.device is None else a.device), str(e.pid))
                  for e, a in zip(events, args, strict=True)]
             ),
             stream=self._streams.codes(
@@ -293,7 +293,7 @@ class TraceBuilder:
             ),
             launches=self._launch.join("start end name thread process correlation external timed"),
             ops=self._op.join("start end kind name thread external inputs record"),
-            names=self._names.values, devices=self._devices.values,
+            names=self._names.values, devices=_device_labels(self._devices.values),
             inputs=self._inputs.values, comms=self._comms.values,
             metadata=reader.metadata, findings=reader.findings, unknown_categories=unknown,
             python_events=self._categories["python_function"], odd_args=reader.odd_args,
@@ -313,6 +313,16 @@ def load_trace(stream: ByteStream, *, allow_truncated: bool, repair: bool) -> Tr
     trace.sha256 = stream.sha256()
     trace.size = stream.size
     return trace
+
+
+def _device_labels(devices: Sequence[tuple[str, str]]) -> list[str]:
+    """A label for each (device, pid of its events): where ranks of several nodes were merged,
+    their devices have the same number, and only the pid tells them apart.
+    """
+    shared = Counter(device for device, _ in devices)
+    return [
+        device if shared[device] == 1 else f"{device} of process {pid}" for device, pid in devices
+    ]
 
 
 def _external(args: Sequence[DeviceArgs] | Sequence[LaunchArgs] | Sequence[OpArgs]) -> list[Id]:

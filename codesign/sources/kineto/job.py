@@ -64,9 +64,14 @@ def join_ranks(captures: Sequence[Capture], ranks: Sequence[int], lead: int) -> 
 
 
 def _number(rank: int, view: DeviceView, captures: Sequence[Capture]) -> int:
-    """Rank of a device: its file's; in one merged file, the number of the device."""
-    merged = len(captures) == 1 and len(captures[0].devices) > 1
-    return int(view.label) if merged and view.label.isdigit() and len(view.label) < 8 else rank
+    """Rank of a device: its file's; in one merged file its own number, else its place."""
+    devices = captures[0].devices
+    if len(captures) > 1 or len(devices) == 1:
+        return rank
+    labels = sorted(d.label for d in devices)
+    if all(label.isdecimal() and len(label) < 8 for label in labels):
+        return int(view.label)
+    return labels.index(view.label)
 
 
 def _per_step_s(place: _Place, ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float | None:

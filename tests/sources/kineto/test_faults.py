@@ -333,6 +333,19 @@ def test_two_ranks_merged_in_one_file(tmp_path: Path) -> None:
     assert char.header.quality.clipped_events == 0
 
 
+def test_merged_ranks_of_two_nodes_have_the_same_device_number(tmp_path: Path) -> None:
+    events = [kernel(0, 100), kernel(0, 100) | {"pid": 1000}]
+    header = read_kineto(write(tmp_path, events)).header
+    assert {s.device for s in header.steps} == {"0 of process 0", "0 of process 1000"}
+    assert [s.compute_s for s in header.steps] == pytest.approx([100e-6] * 2)
+    assert header.quality.clipped_events == 0
+
+
+def test_a_device_of_one_process_is_called_by_its_number(tmp_path: Path) -> None:
+    events = [kernel(0, 10) | {"pid": 4711}, kernel(20, 10) | {"pid": 4711}]
+    assert {s.device for s in read_kineto(write(tmp_path, events)).header.steps} == {"0"}
+
+
 def test_correlation_ids_of_two_processes(tmp_path: Path) -> None:
     events = [
         launch(0, 5, pid=100), launch(1000, 5, pid=200),

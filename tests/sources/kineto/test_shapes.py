@@ -68,6 +68,50 @@ def test_attention_layouts() -> None:
     assert dims_of("aten::_flash_attention_forward", [[8192, 32, 128]] * 3) == {}
 
 
+FLASH_ATTN = "flash_attn::_flash_attn_forward"
+
+
+def attention_flops(folder: Path, name: str, dims: object, concrete: list[str]) -> float:
+    call = op(0, 100, name, 3, dims, [BF16] * 3, concrete)
+    (row,) = rows(folder, linked(call, kernel(10, 50, "flash_fwd_kernel"))).to_dict("records")
+    return float(row["flops"])
+
+
+def test_attention_counts_query_heads_for_flops(tmp_path: Path) -> None:
+    # 4 x 32 heads x 4096 x 4096 pairs x 128, whatever the number of heads of the cache.
+    dims = [[1, 4096, 32, 128], [1, 4096, 8, 128], [1, 4096, 8, 128]]
+    concrete = [""] * 8 + ["False"]
+    assert attention_flops(tmp_path, "aten::_flash_attention_forward", dims, concrete) == (
+        274_877_906_944
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "concrete"),
+    [
+        ("aten::_flash_attention_forward", [""] * 8 + ["True", "", "", "4095", "0"]),
+        (FLASH_ATTN, ["", "", "", "0.0", "0.088", "True", "4095", "0"]),
+        (FLASH_ATTN, ["", "", "", "0.0", "0.088", "False", "4095", "0"]),
+        ("aten::_efficient_attention_forward", [""] * 9 + ["1", "", "", "", "4096"]),
+    ],
+)
+def test_a_sliding_window_counts_the_pairs_inside(
+    tmp_path: Path, name: str, concrete: list[str]
+) -> None:
+    # 8192 queries with at most 4096 keys each: 25,167,872 pairs, 4 x 128 FLOPs a pair.
+    dims = [[1, 8192, 1, 128]] * 3
+    assert attention_flops(tmp_path, name, dims, concrete) == 25_167_872 * 512
+
+
+def test_no_window_and_bands_to_both_sides() -> None:
+    q = [1, 64, 1, 128]
+    open_ended = dims_of(FLASH_ATTN, [q] * 3, [], ["", "", "", "0", "1", "True", "-1", "-1"])
+    assert open_ended["causal"] is True
+    assert "window" not in open_ended
+    band = ["", "", "", "0", "1", "False", "16", "16"]
+    assert dims_of(FLASH_ATTN, [q] * 3, [], band) == {}
+
+
 def test_convolution_by_hand() -> None:
     # ResNet's first layer: 7x7, stride 2, padding 3, 224 -> 112.
     x, w = [32, 3, 224, 224], [64, 3, 7, 7]
