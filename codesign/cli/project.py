@@ -42,6 +42,17 @@ _MOST_HELD = 0.5
 @click.option("--base", metavar="NAME|FILE",
               help="System of the measurements, where the file does not name it or the "
               "library does not have it.")  # fmt: skip
+@click.option("--gpus", type=click.IntRange(1, 10**6),
+              help="Place a training job over so many GPUs: CHARACTERIZATION is then a recipe, "
+              "a model (a name or config.json), or a measured rank to scale out.")  # fmt: skip
+@click.option("--reoptimize", is_flag=True,
+              help="With --gpus: find the best parallelism on every system, and say what its "
+              "neighbours lose.")  # fmt: skip
+@click.option("--batch", type=click.IntRange(1, 10**8),
+              help="With --gpus: sequences a step; by default the recipe's, in proportion.",
+              )  # fmt: skip
+@click.option("--precision", type=click.Choice(["bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]),
+              help="With --gpus and a model: of its linear layers; bf16 by default.")  # fmt: skip
 @click.option("--draws", default=200, show_default=True, type=click.IntRange(10, 100_000),
               help="Joint draws behind the intervals.")  # fmt: skip
 @click.option(
@@ -51,7 +62,8 @@ _MOST_HELD = 0.5
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a row for each candidate.")
 def command(
     characterization: Path, model_path: Path, changes: tuple[str, ...], systems: tuple[str, ...],
-    base: str | None, draws: int, seed: int, as_json: bool, as_csv: bool,
+    base: str | None, gpus: int | None, reoptimize: bool, batch: int | None,
+    precision: str | None, draws: int, seed: int, as_json: bool, as_csv: bool,
 ) -> None:  # fmt: skip
     """Project a workload onto changed hardware or other systems.
 
@@ -64,9 +76,18 @@ def command(
     Example:
       codesign project sft.parquet --model model.json --set hbm_bandwidth=+50% --system gb200-nvl72
       codesign project sft.parquet --model model.json --set sm_count=x2 --csv > gains.csv
+      codesign project llama-3-70b --model model.json --gpus 4096 --system gb200-nvl72 --reoptimize
     """
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other; give one of them")
+    if gpus is not None:
+        from codesign.cli._project_cluster import run
+
+        run(str(characterization), model_path, systems, changes=changes, base=base, gpus=gpus,
+            batch=batch, precision=precision, reoptimize=reoptimize, as_json=as_json)  # fmt: skip
+        return
+    if reoptimize or batch or precision:
+        raise UsageError("--reoptimize, --batch and --precision need --gpus N")
     if not changes and not systems:
         raise UsageError("nothing to project onto: pass --set LEVER=CHANGE or --system NAME")
     for text in changes:

@@ -29,7 +29,8 @@ def job_of(recipe: Recipe, gpus: int | None = None, batch: int | None = None) ->
     kinds = {kind for kind in recipe.overlap if recipe.overlap_of(kind) is not None}
     framework = Framework(
         tp_overlap="tp" in kinds, tp_async="tp_backward" in kinds,
-        dp_overlap="dp_gradients" in kinds, pp_overlap="pp" in kinds, ep_overlap="ep" in kinds, graphs="partial",
+        dp_overlap="dp_gradients" in kinds, pp_overlap="pp" in kinds,
+        ep_overlap="ep" in kinds, graphs="partial",
         cp_exchange="ring" if "cp" in kinds else "all_gather",
         swiglu_bytes=BYTES_PER_ELEMENT[recipe.precision.swiglu_input or "bf16"],
     )  # fmt: skip

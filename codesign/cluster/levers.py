@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
 from codesign._common.scores import Interval
+from codesign.cluster.candidates import DEFAULT_LIMITS, Limits
 from codesign.cluster.efficiency import DEFAULT, Efficiency
-from codesign.cluster.enumerate import DEFAULT_LIMITS, Limits
 from codesign.cluster.grid import OpTimes, TimeCache, time_kinds, without_power
 from codesign.cluster.job import Job
 from codesign.cluster.memory import SPEC_TO_DEVICE

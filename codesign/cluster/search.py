@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
+from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, enumerate_plans, valid
 from codesign.cluster.efficiency import DEFAULT, Efficiency
-from codesign.cluster.enumerate import DEFAULT_LIMITS, Limits, enumerate_plans, valid
 from codesign.cluster.grid import OpTimes, TimeCache
 from codesign.cluster.job import Job
 from codesign.cluster.memory import SPEC_TO_DEVICE, memory_of

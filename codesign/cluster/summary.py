@@ -11,8 +11,8 @@ import numpy as np
 
 from codesign._common.errors import UsageError
 from codesign._common.scores import Interval
+from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, enumerate_plans, valid
 from codesign.cluster.efficiency import DEFAULT, RESIDUAL_SD, Efficiency
-from codesign.cluster.enumerate import DEFAULT_LIMITS, Limits, enumerate_plans, valid
 from codesign.cluster.grid import OpTimes, TimeCache
 from codesign.cluster.job import Job
 from codesign.cluster.memory import SPEC_TO_DEVICE

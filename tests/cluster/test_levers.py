@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codesign.cluster.candidates import enumerate_plans
 from codesign.cluster.efficiency import DEFAULT
-from codesign.cluster.enumerate import enumerate_plans
 from codesign.cluster.job import Framework, Job, load_model_config
 from codesign.cluster.levers import capacity_split, domain_study, study
 from codesign.cluster.plan import Plan, Plans

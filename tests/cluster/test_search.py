@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codesign._common.errors import UsageError
-from codesign.cluster.enumerate import Limits, enumerate_plans
+from codesign.cluster.candidates import Limits, enumerate_plans
 from codesign.cluster.job import Job, load_model_config
 from codesign.cluster.memory import SPEC_TO_DEVICE
 from codesign.cluster.plan import Plan, Plans
