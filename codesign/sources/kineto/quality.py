@@ -183,7 +183,7 @@ def _steps(evidence: Evidence, kernel: np.ndarray[tuple[int], np.dtype[np.bool_]
         )  # fmt: skip
     if steps.by == "periodicity":
         notes.warn(
-            f"no steps are marked; {len(steps.names)} were found by periodicity, as repeating "
+            f"{len(steps.names)} steps were found by periodicity, for none is marked: repeating "
             f"sequences of about {np.median([t.kernels for t in times]):.0f} kernels"
         )
     empty = sum(1 for t in times if not t.kernels)
