@@ -12,8 +12,9 @@ TAR_MARK, TAR_AT = b"ustar", 257
 # PyTorch: {"schema": "1.0.1", ... in any order of keys; its nodes have control dependencies.
 _EXECUTION_JSON = re.compile(rb'\s*\{[^\[{]{0,2000}"schema"\s*:\s*"[^"]{1,60}"')
 _KINETO_JSON = re.compile(rb'"(schemaVersion|traceEvents|deviceProperties|displayTimeUnit)"')
-# Chakra: a message with the schema or version of the file.
-_EXECUTION_CHAKRA = re.compile(rb"[\x01-\xff]{1,2}(\x12.\x0a\x06schema|\x0a.\d+\.\d+)", re.DOTALL)
+# Chakra: the file's own message first, its schema as an attribute or its version as text.
+_CHAKRA_SCHEMA = re.compile(rb"[\x01-\xff]{1,2}\x12.\x0a\x06schema", re.DOTALL)
+_CHAKRA_VERSION = re.compile(rb"[\x01-\xff]{1,2}\x0a([\x03-\x14])([\d.]{3,20})")
 
 
 def is_xspace(head: bytes) -> bool:
@@ -23,6 +24,8 @@ def is_xspace(head: bytes) -> bool:
 
 def is_execution_trace(head: bytes) -> bool:
     """Whether a file that begins with ``head`` (unpacked) is one, or an archive of them."""
-    if head[TAR_AT : TAR_AT + len(TAR_MARK)] == TAR_MARK or _EXECUTION_CHAKRA.match(head):
+    if head[TAR_AT : TAR_AT + len(TAR_MARK)] == TAR_MARK or _CHAKRA_SCHEMA.match(head):
         return True
+    if version := _CHAKRA_VERSION.match(head):
+        return version[1][0] <= len(version[2])
     return _EXECUTION_JSON.match(head) is not None and _KINETO_JSON.search(head) is None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import islice
 
 from codesign.sources._protobuf import Buffer, fields, numbers, signed, text
 
@@ -22,6 +23,7 @@ _KERNEL_OUTPUT = 4
 _MAX_DEPTH = 8
 _MAX_TEXT = 2048
 _MAX_CONFIG = 1 << 16
+_MAX_INSIDE = 10_000
 
 # PrimitiveType -> bytes an element; sub-byte types as they are packed.
 _BYTES: dict[int, float] = {
@@ -96,7 +98,8 @@ class Module:
         """The instructions that a fusion is made of; of any other, itself."""
         if instruction.opcode != "fusion":
             return [instruction]
-        return [i for c in instruction.called for i in self.computations.get(c, [])]
+        called = (i for c in instruction.called for i in self.computations.get(c, []))
+        return list(islice(called, _MAX_INSIDE))
 
 
 def read_module(data: Buffer, span: tuple[int, int]) -> Module:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codesign.sources._protobuf import Buffer
-from codesign.sources.kineto._times import MISSING_ID, Ints
+from codesign.sources.kineto._times import MAX_DURATION_NS, MISSING_ID, Ints
 from codesign.sources.kineto.categories import ANNOTATION, KERNEL, MEMCPY, MEMSET, OP
 from codesign.sources.kineto.decode import Findings
 from codesign.sources.kineto.events import Coder, CommArgs, Trace
@@ -123,7 +123,10 @@ class _Table:
 
 def _good(events: list[Event]) -> tuple[list[Event], int]:
     """Events whose times make sense, and how many do not."""
-    good = [e for e in events if e.duration_ps >= 0 and abs(e.start_ps) < _NS_LIMIT * 4]
+    longest_ps = MAX_DURATION_NS * 1000
+    good = [
+        e for e in events if 0 <= e.duration_ps <= longest_ps and abs(e.start_ps) < _NS_LIMIT * 4
+    ]
     return good, len(events) - len(good)
 
 
