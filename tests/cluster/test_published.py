@@ -12,7 +12,6 @@ import pytest
 from codesign.cluster.calibrate import calibrate, predict, prepare, score, system_ratios
 from codesign.cluster.efficiency import PRIOR_SD, UNCALIBRATED, Efficiency
 from codesign.cluster.published import model_of, read_bridge, read_steps
-from tests.cluster.conftest import shared_table
 from tests.cluster.fakes import Roofline
 
 HEADER = "release,system,model,gpus,precision,gbs,mbs,seq,fsdp,tp,pp,cp,vp,ep,tok_s_gpu,tflops,malformed,file\n"  # noqa: E501
@@ -59,9 +58,9 @@ def test_names_of_models_are_found(name: str, shape: str) -> None:
     assert model_of(name) == shape
 
 
-def test_calibration_finds_the_parameters_that_made_the_data() -> None:
+def test_calibration_finds_the_parameters_that_made_the_data(shared_data: Path) -> None:
     truth = msgspec.structs.replace(UNCALIBRATED, gemm=1.4, gap_s=1e-3)
-    runs = list(read_steps(shared_table("b200_training_steps.csv")))
+    runs = list(read_steps(shared_data / "tables" / "b200_training_steps.csv"))
     prepared = prepare(runs, Roofline())
     seconds = predict(prepared, truth)
     data = [replace(p, run=replace(p.run, step_s=float(s)))

@@ -1,0 +1,71 @@
+"""`codesign project --gpus`, through the real command, on a roofline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from codesign._common.errors import UsageError
+from codesign.cli.project import command
+from tests.cluster.fakes import Roofline
+from tests.cluster.test_measured import _char
+
+
+@pytest.fixture(autouse=True)
+def _model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("codesign.sensitivity.load_model", lambda path: Roofline())
+
+
+def _run(*args: str) -> Result:
+    return CliRunner().invoke(command, [*args, "--model", "m.json"])
+
+
+def test_the_best_plan_of_a_model_and_what_it_is_not() -> None:
+    result = _run("llama-3-8b", "--gpus", "16", "--batch", "64", "--precision", "fp8",
+                  "--system", "gb200-nvl72", "--reoptimize")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    text = result.output
+    assert text.startswith("llama-3-8b: 16 GPUs, 64 sequences of 8192 tokens a step, fp8")
+    for part in ("best plan:", "tokens/s/GPU", "MFU", "GB a GPU", "not ", "by GPUs"):
+        assert part in text
+
+
+def test_a_recipe_has_a_plan_in_use_too() -> None:
+    result = _run("llama-3.1-70b-pretrain-bf16", "--gpus", "128", "--system", "hgx-h200",
+                  "--set", "nvlink_domain=72", "--reoptimize", "--json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.output)
+    assert content["gpus"] == 128
+    small, large = content["systems"]
+    assert large["system"].startswith("hgx-h200[nvlink_domain")
+    for row in (small, large):
+        assert row["best"]["step_s"]["value"] <= row["fixed"]["step_s"]["value"]
+        assert sum(row["best"]["breakdown"].values()) == pytest.approx(
+            row["best"]["step_s"]["value"]
+        )
+    assert large["best"]["step_s"]["value"] <= small["best"]["step_s"]["value"]
+
+
+def test_a_measured_rank_is_scaled_out(tmp_path: Path) -> None:
+    path = tmp_path / "rank.parquet"
+    _char().save(path)
+    result = _run(str(path), "--gpus", "256", "--system", "hgx-b200", "--json")
+    assert result.exit_code == 0, result.output
+    content = json.loads(result.output)
+    assert content["kept_s"] == pytest.approx(0.7)
+    assert content["systems"][0]["step_time_s"] > content["measured_step_time_s"]
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [(("no-such-model", "--gpus", "8", "--system", "hgx-h100"), "expected a recipe"),
+     (("llama-3-8b", "--gpus", "8"), "needs a system"),
+     (("llama-3-8b", "--reoptimize"), "need --gpus")],
+)  # fmt: skip
+def test_wrong_use_is_refused(args: tuple[str, ...], says: str) -> None:
+    result = _run(*args)
+    assert isinstance(result.exception, UsageError)
+    assert says in str(result.exception)
