@@ -121,9 +121,10 @@ class EventReader:
     def chunks(self) -> Iterator[Chunk]:
         """Chunks of events in file order."""
         data = self._open_array()
+        size = WINDOW_BYTES
         while True:
-            more = self._stream.read(WINDOW_BYTES)
-            at_end = len(more) < WINDOW_BYTES
+            more = self._stream.read(size)
+            at_end = len(more) < size
             data = data + more if data else more
             taken = self._take(data, at_end)
             if taken.chunk is not None and taken.chunk.groups:
@@ -131,6 +132,8 @@ class EventReader:
                 yield taken.chunk
             data = data[taken.used :]
             self._offset += taken.used
+            # An event larger than the window: look at it a few times, not at every window.
+            size = WINDOW_BYTES if taken.used else 2 * size
             if taken.closed:
                 self._close(data)
                 return

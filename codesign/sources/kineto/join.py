@@ -98,10 +98,15 @@ def _asks(trace: Trace, marks: Bools) -> Bools:
         else np.zeros(len(launches["name"]), dtype=bool)
     )
     asks = np.zeros(len(launches["name"]), dtype=bool)
-    if rows.size:
-        pairs = np.stack([launches["process"][rows], launches["correlation"][rows]])
-        _, first = np.unique(pairs, axis=1, return_index=True)
-        asks[rows[first]] = True
+    if not rows.size:
+        return asks
+    process, ids = launches["process"][rows], launches["correlation"][rows]
+    if (process == process[0]).all():
+        # The usual case; ids that rise from launch to launch are all different.
+        first = None if (ids[1:] > ids[:-1]).all() else np.unique(ids, return_index=True)[1]
+    else:
+        first = np.unique(np.stack([process, ids]), axis=1, return_index=True)[1]
+    asks[rows if first is None else rows[first]] = True
     return asks
 
 

@@ -123,8 +123,9 @@ def build_rows(
     row_of = np.full(len(activities.row), -1, dtype=np.int64)
     if not inside.size:
         return [], row_of
-    call, key = _calls(trace, links, activities, inside)
-    first, inverse = _unique_rows(key)
+    call, keys = _calls(trace, links, activities, inside)
+    first, inverse = _unique_rows(keys)
+    key = np.stack([column[first] for column in keys], axis=1)
     # Call -> row, and from there activity -> row.
     row_of[inside] = inverse[call]
     length = activities.end[inside] - activities.start[inside]
@@ -140,7 +141,7 @@ def build_rows(
     make = _RowMaker(trace)
     rows = []
     for i in range(n):
-        row = make.row(key[first[i]].tolist())
+        row = make.row(key[i].tolist())
         scale = float(counts[i]) / steps
         for work in ("flops", "bytes"):
             if work in row:
@@ -161,8 +162,12 @@ def build_rows(
     return [rows[i] for i in order.tolist()], row_of
 
 
-def _calls(trace: Trace, links: Links, activities: Activities, inside: Ints) -> tuple[Ints, Ints]:
-    """Call of each inside activity, and per call its key: what makes two calls one row."""
+def _calls(
+    trace: Trace, links: Links, activities: Activities, inside: Ints
+) -> tuple[Ints, list[Ints]]:
+    """Call of each inside activity, and per call its key, column by column: what makes two
+    calls one row.
+    """
     rows = activities.row[inside]
     device, ops = trace.device, trace.ops
     op = links.op[rows]
@@ -174,13 +179,16 @@ def _calls(trace: Trace, links: Links, activities: Activities, inside: Ints) -> 
     merged = np.zeros(len(rows), dtype=bool)
     merged[linked] = unit[ops["name"][op[linked]]]
     merged &= is_kernel & ~collective
-    ident = np.where(merged, op, len(ops["start"]) + np.arange(len(rows)))
-    _, call = np.unique(ident, return_inverse=True)
-    # The longest kernel names the call.
-    length = activities.end[inside] - activities.start[inside]
-    order = np.lexsort((-device["name"][rows], length, call))
-    last = np.flatnonzero(np.append(call[order][1:] != call[order][:-1], True))
-    lead = order[last]
+    if merged.any():
+        ident = np.where(merged, op, len(ops["start"]) + np.arange(len(rows)))
+        _, call = np.unique(ident, return_inverse=True)
+        # The longest kernel names the call.
+        length = activities.end[inside] - activities.start[inside]
+        order = np.lexsort((-device["name"][rows], length, call))
+        last = np.flatnonzero(np.append(call[order][1:] != call[order][:-1], True))
+        lead = order[last]
+    else:
+        lead = call = np.arange(len(rows))  # each kernel is a call of its own
     op_lead = op[lead]
     has = (op_lead >= 0) & (is_kernel[lead])
     shaped = has & (merged[lead] | collective[lead])
@@ -190,13 +198,13 @@ def _calls(trace: Trace, links: Links, activities: Activities, inside: Ints) -> 
             return np.full(len(lead), absent, dtype=np.int64)
         return np.where(mask, ops[column][op_lead], absent)
 
-    key = np.stack([
+    keys = [
         classes[lead], device["name"][rows[lead]], from_op("name", has, -1),
         from_op("inputs", shaped, 0),
         device["comm"][rows[lead]], activities.phase[inside][lead],
         is_kernel[lead].astype(np.int64), merged[lead].astype(np.int64),
-    ], axis=1)  # fmt: skip
-    return call, key
+    ]  # fmt: skip
+    return call, keys
 
 
 def _unit_ops(trace: Trace) -> npt.NDArray[np.bool_]:
@@ -207,14 +215,27 @@ def _unit_ops(trace: Trace) -> npt.NDArray[np.bool_]:
     return unit
 
 
-def _unique_rows(key: Ints) -> tuple[Ints, Ints]:
-    """First call of each distinct key, in order of keys, and each call's key number."""
-    order = np.lexsort(key.T[::-1])
-    ordered = key[order]
-    new = np.append(True, (ordered[1:] != ordered[:-1]).any(axis=1))
-    number = np.empty(len(key), dtype=np.int64)
-    number[order] = np.cumsum(new) - 1
-    return order[new], number
+_MAX_CODE = 2**62
+
+
+def _unique_rows(keys: list[Ints]) -> tuple[Ints, Ints]:
+    """First call of each distinct key, in order of keys, and each call's key number.
+
+    The columns make one number, most significant first, which sorts as they do.
+    """
+    code = np.zeros(len(keys[0]), dtype=np.int64)
+    largest = 1
+    for column in keys:
+        low, high = int(column.min()), int(column.max())
+        if high == low:
+            continue
+        if largest * (high - low + 1) >= _MAX_CODE:
+            distinct, code = np.unique(code, return_inverse=True)
+            largest = len(distinct)
+        code = code * (high - low + 1) + (column - low)
+        largest *= high - low + 1
+    _, first, number = np.unique(code, return_index=True, return_inverse=True)
+    return first, number
 
 
 def _deviation(row: Ints, step: Ints, length: Ints, rows: int, steps: int) -> Floats:
