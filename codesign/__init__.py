@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from codesign import capture as capture
     from codesign import recommend as recommend
     from codesign._api import fit, project, render
     from codesign._common.errors import CodesignError
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
 
 __all__ = [
-    "Characterization", "CodesignError", "fit", "load_experiments", "load_model", "load_system",
-    "project", "read", "recommend", "render",
+    "Characterization", "CodesignError", "capture", "fit", "load_experiments", "load_model",
+    "load_system", "project", "read", "recommend", "render",
 ]  # fmt: skip
 
 _HOME = {
@@ -44,8 +45,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    if name == "recommend":  # A package that can be called.
-        return importlib.import_module("codesign.recommend")
+    if name in ("capture", "recommend"):  # Packages that can be called.
+        return importlib.import_module(f"codesign.{name}")
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,4 +1,4 @@
-"""`codesign characterize`: compose a recipe from measured kernels, or read traces."""
+"""`codesign characterize`: run a workload here, read traces, or compose measured kernels."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from codesign.cli._common import (
     warn,
     wrote,
 )
+from codesign.cli._live import LiveOptions, end, live_options, run_command
 
 if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
@@ -53,7 +54,8 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.parquet",
               help="Characterization to write.")  # fmt: skip
 @click.option("--list", "list_recipes", is_flag=True, help="List the shipped recipes.")
-@click.argument("files", nargs=-1, metavar="[FILE]...", type=InputPath())
+@live_options
+@click.argument("files", nargs=-1, metavar="[FILE]... | [-- COMMAND]...")
 @quiet_option
 @force_option
 def command(
@@ -69,14 +71,17 @@ def command(
     repair: bool,
     output: Path | None,
     list_recipes: bool,
-    files: tuple[Path, ...],
+    files: tuple[str, ...],
     quiet: bool,
     force: bool,
+    live: LiveOptions,
 ) -> None:
-    """Compose a workload from measured kernels, or read the traces of a run.
+    """Run a training script under capture, read traces, or compose measured kernels.
 
     \b
     Examples:
+      codesign characterize -o run.parquet -- python train.py --lr 1e-4
+      codesign characterize -o run.parquet -- torchrun --nproc-per-node 8 train.py
       codesign characterize --list
       codesign characterize --recipe llama-3.1-8b-sft --system hgx-h100 -o sft.parquet
       codesign characterize --from rank0.json.gz rank1.json.gz -o run.parquet
@@ -86,23 +91,36 @@ def command(
     if list_recipes:
         _print_recipes()
         return
-    if (recipe is None) == (not traces):
-        raise click.UsageError("give one of --recipe and --from (or --list)")
-    if files and not traces:
-        raise click.UsageError(f"unexpected argument {str(files[0])!r}; traces follow --from")
-    _check_flags(recipe is not None, allow_extrapolation, {
-        "--workload": workload is not None, "--rank": rank is not None,
-        "--allow-truncated": allow_truncated, "--repair": repair,
-        "--execution-trace": bool(executions), "--ncu": bool(counters),
+    running = recipe is None and not traces and bool(files)
+    if not running and (recipe is None) == (not traces):
+        raise click.UsageError("give one of --recipe, --from and -- COMMAND (or --list)")
+    if files and recipe is not None:
+        raise click.UsageError(f"unexpected argument {files[0]!r}; traces follow --from")
+    _check_flags("-- COMMAND" if running else "--recipe" if recipe is not None else "--from", {
+        "--from": {
+            "--rank": rank is not None, "--allow-truncated": allow_truncated, "--repair": repair,
+            "--execution-trace": bool(executions), "--ncu": bool(counters),
+        },
+        "--recipe": {"--allow-extrapolation": allow_extrapolation},
+        "-- COMMAND": dict.fromkeys(live.given(), True),
+        "--from or -- COMMAND": {"--workload": workload is not None},
     })  # fmt: skip
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
     check_overwrite(
         [output],
         force,
-        inputs=_inputs(recipe, [*traces, *files, *executions, *counters]),
+        inputs=_inputs(recipe, [*traces, *executions, *counters, *map(Path, files)]),
         suffix=".parquet",
     )
+    if running:
+        outcome = run_command(
+            files, live, output=output, workload=workload, system=system, quiet=quiet
+        )
+        if outcome.characterization is not None:
+            _finish(outcome.characterization, output, quiet, said_later="incomplete")
+        end(outcome, output)
+        return
     text = f"composing {recipe} from measured kernels" if recipe else "reading"
     with Progress(text, quiet) as progress:
         if recipe is not None:
@@ -110,25 +128,33 @@ def command(
         else:
             from codesign.sources import read
 
-            result = read([*traces, *files], system=system, workload=workload,
+            more = [InputPath().convert(f, None, None) for f in files]
+            result = read([*traces, *more], system=system, workload=workload,
                           allow_truncated=allow_truncated, repair=repair, rank=rank,
                           execution_trace=executions, ncu=counters,
                           progress=progress.files)  # fmt: skip
-        result.save(output)
+    _finish(result, output, quiet)
+
+
+def _finish(
+    result: Characterization, output: Path, quiet: bool, said_later: str | None = None
+) -> None:
+    """Save and say so; warnings that open with ``said_later`` are left to an error."""
+    result.save(output)
     if not quiet:
         _print_summary(result)
     for warning in result.header.quality.warnings:
-        warn(warning)
+        if said_later is None or not warning.startswith(said_later):
+            warn(warning)
     wrote(output, quiet)
 
 
-def _check_flags(composing: bool, extrapolate: bool, reading: dict[str, bool]) -> None:
+def _check_flags(mode: str, options: dict[str, dict[str, bool]]) -> None:
     """Refuse an option that would have no effect: its user expects one."""
-    idle = reading if composing else {"--allow-extrapolation": extrapolate}
-    for option, given in idle.items():
-        if given:
-            other = "--from" if composing else "--recipe"
-            raise click.UsageError(f"{option} goes with {other}")
+    for home, group in options.items():
+        for option, given in group.items():
+            if given and mode not in home.split(" or "):
+                raise click.UsageError(f"{option} goes with {home}")
 
 
 def _inputs(recipe: str | None, traces: list[Path]) -> list[Path]:

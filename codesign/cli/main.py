@@ -22,7 +22,7 @@ _LINE_LIMIT = 4000
 # command -> (module, attribute, short help); modules load only when their command
 # runs, so that `codesign --help` does not wait for pandas.
 _COMMANDS = {
-    "characterize": ("characterize", "Compose a recipe from measured kernels, or read traces."),
+    "characterize": ("characterize", "Run a script under capture, read traces, compose a recipe."),
     "show": ("show", "Show what a characterization, model or recommendation file holds."),
     "fit": ("fit", "Fit the sensitivity model, with diagnostics."),
     "project": ("project", "Project a characterization onto other hardware."),

@@ -154,6 +154,8 @@ class Header(msgspec.Struct, frozen=True):
     """Every rank of a job of which several were captured."""
     totals: dict[str, float] = {}
     """Over the whole capture of the device: ``kernels, kernel_time_s, busy_s, span_s``..."""
+    conditions: dict[str, str] = {}
+    """What a live run was under: GPU, driver, clocks, power, ECC, MIG, links, environment."""
     assumptions: dict[str, str] = {}
     notes: tuple[str, ...] = ()
     caveats: tuple[Caveat, ...] = ()

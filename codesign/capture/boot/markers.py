@@ -1,0 +1,147 @@
+"""What ends a step: an optimizer's step, a forward pass, a function's return, an annotation.
+
+``optimizer``            the step of the optimizer that steps least often (a GAN's generator,
+                         the last of several that step in turn)
+``forward``              the return of the outermost module's forward pass: inference
+``function:MODULE:NAME`` the return of a function or method, such as ``pretrain:train_step``
+``annotation:NAME``      the end of a ``record_function(NAME)`` range
+``explicit``             a call of ``codesign.capture.step()``
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+Boundary = Callable[[], None]
+_KINDS = ("optimizer", "forward", "explicit")
+
+
+def check(marker: str) -> str | None:
+    """What is wrong with a marker, or None."""
+    if marker in _KINDS or (marker.startswith("annotation:") and marker != "annotation:"):
+        return None
+    if function_of(marker) is not None:
+        return None
+    return (
+        f"step marker {marker!r}: expected optimizer, forward, function:MODULE:NAME, "
+        "annotation:NAME or explicit"
+    )
+
+
+def function_of(marker: str) -> tuple[str, str] | None:
+    """(module, qualified name) of a ``function:`` marker, else None."""
+    kind, _, rest = marker.partition(":")
+    module, _, name = rest.partition(":")
+    return (module, name) if kind == "function" and module and name else None
+
+
+class OptimizerSteps:
+    """Which optimizer's step ends a step of the workload.
+
+    Of all that stepped during the warm-up the one that did least often, since a workload's
+    step holds them all; among equals the one that came last in the first round. An optimizer
+    that shows up later starts the choice anew.
+    """
+
+    def __init__(self) -> None:
+        self._order: list[int] = []
+        self.counts: dict[int, int] = {}
+        self.names: dict[int, str] = {}
+        self._chosen: int | None = None
+
+    def stepped(self, optimizer: Any, decide: bool) -> tuple[bool, bool]:
+        """Count one; returns (this ends a step, all counting so far is void).
+
+        ``decide``: the warm-up is over, so it is time to choose.
+        """
+        key = id(optimizer)
+        new = key not in self.counts
+        if new:
+            self._order.append(key)
+            self.names[key] = type(optimizer).__name__
+        self.counts[key] = self.counts.get(key, 0) + 1
+        if self._chosen is None and decide:
+            fewest = min(self.counts.values())
+            self._chosen = [k for k in self._order if self.counts[k] == fewest][-1]
+        if self._chosen is None:
+            return key == self._order[0], False
+        if new:
+            self._chosen = None
+            self.counts = dict.fromkeys(self.counts, 1)
+            return False, True
+        return key == self._chosen, False
+
+
+def on_optimizer(stepped: Callable[[Any], None]) -> Callable[[], None]:
+    """Call ``stepped`` with every optimizer that has stepped; returns what ends that."""
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
+        stepped(optimizer)
+
+    handle = register_optimizer_step_post_hook(hook)
+    remove: Callable[[], None] = handle.remove
+    return remove
+
+
+def on_forward(boundary: Boundary) -> None:
+    """Call ``boundary`` after every outermost forward pass."""
+    from torch.nn.modules import module
+
+    depth = [0]
+
+    def enter(*_: Any) -> None:
+        depth[0] += 1
+
+    def leave(*_: Any) -> None:
+        depth[0] = max(0, depth[0] - 1)
+        if not depth[0]:
+            boundary()
+
+    module.register_module_forward_pre_hook(enter)
+    module.register_module_forward_hook(leave, always_call=True)
+
+
+def on_annotation(name: str, boundary: Boundary) -> None:
+    """Call ``boundary`` after every ``record_function(name)`` range."""
+    from torch.autograd.profiler import record_function
+
+    leave = record_function.__exit__
+
+    @functools.wraps(leave)
+    def wrapped(self: Any, *args: Any) -> Any:
+        result = leave(self, *args)
+        if self.name == name:
+            boundary()
+        return result
+
+    record_function.__exit__ = wrapped
+
+
+_called: list[Boundary] = []
+
+
+def on_function(boundary: Boundary) -> None:
+    """Call ``boundary`` whenever the wrapped function returns."""
+    _called.append(boundary)
+
+
+def wrap_function(module: ModuleType, name: str) -> None:
+    """Make a function of a module that was just imported tell when it returns."""
+    owner: Any = module
+    *path, last = name.split(".")
+    for part in path:
+        owner = getattr(owner, part)
+    original = getattr(owner, last)
+
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        for boundary in _called:
+            boundary()
+        return result
+
+    setattr(owner, last, wrapped)

@@ -1,0 +1,96 @@
+"""What went wrong with a run under capture, in one line."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from codesign._common.errors import CodesignError, DataError, InsufficientDataError
+from codesign.capture.boot.settings import Settings
+from codesign.capture.launch import Outcome
+from codesign.capture.session import captured
+
+_HINT = "mark steps with --step-marker forward, function:MODULE:NAME or annotation:NAME"
+
+
+def problem(outcome: Outcome, settings: Settings, program: str) -> CodesignError | None:
+    """What went wrong with a run, in one line; None if nothing did."""
+    found = outcome.statuses
+    ended = _ending(outcome, program)
+    failed = next((s for s in found if s["state"] == "failed"), None)
+    if failed is not None:
+        return DataError(str(failed["error"]))
+    ranks = captured(list(found))
+    if ranks:
+        return _captured(outcome, settings, program, ended, ranks)
+    stepping = [s for s in found if s["steps"] > 0]
+    if ended:
+        steps = max((int(s["steps"]) for s in stepping), default=0)
+        return DataError(
+            f"{ended}{_exception(found)}, after {steps} steps and before any was captured"
+        )
+    if outcome.interruption is not None:
+        return None
+    return InsufficientDataError(_nothing(outcome, settings, program, stepping))
+
+
+def _nothing(outcome: Outcome, settings: Settings, program: str,
+             stepping: Sequence[Mapping[str, Any]]) -> str:  # fmt: skip
+    """Why a run that ended well left nothing."""
+    if not outcome.statuses:
+        return (
+            f"{program}: no Python process of it imported PyTorch, so there is nothing to "
+            "capture; python -E, -I and -S shut the capture out"
+        )
+    if any(s["state"] == "not wanted" for s in outcome.statuses):
+        return f"none of the ranks {list(settings.ranks or ())} took part; see --ranks"
+    if not stepping:
+        what = "no optimizer stepped" if settings.marker == "optimizer" else "no step ended"
+        return f"{program}: {what} ({settings.marker}); {_HINT}"
+    return _too_few(program, settings, stepping)
+
+
+def _too_few(program: str, settings: Settings, stepping: Sequence[Mapping[str, Any]]) -> str:
+    steps = max(int(s["steps"]) for s in stepping)
+    return (
+        f"{program}: {steps} steps in all, and {settings.steps_needed} are needed "
+        f"(warm-up {settings.warmup}, baseline {settings.baseline}, 1 for the profiler, "
+        f"{settings.steps} profiled); run longer, or lower --warmup, --baseline, --steps"
+    )
+
+
+def _ending(outcome: Outcome, program: str) -> str:
+    """How the command ended if not well, else empty."""
+    if outcome.ended_by == "timeout":
+        return (
+            f"{program}: the window was not captured within {outcome.elapsed_s:.0f} s (--timeout)"
+        )
+    code = outcome.exit_code
+    if outcome.ended_by != "itself" or code == 0 or code is None:
+        return ""
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"{program}: ended by {signal.Signals(-code).name}"
+    return f"{program}: ended with exit code {code}"
+
+
+def _exception(found: Sequence[Mapping[str, Any]]) -> str:
+    """The exception of the captured process that failed, if one is known."""
+    text = next((s["exception"] for s in found if s.get("exception")), "")
+    return f" ({text})" if text else ""
+
+
+def _captured(
+    outcome: Outcome, settings: Settings, program: str, ended: str,
+    ranks: Sequence[Mapping[str, Any]],
+) -> CodesignError | None:  # fmt: skip
+    """What went wrong with a run that left something."""
+    whole = all(s["state"] == "saved" for s in ranks)
+    if ended:
+        after = ", after the capture" if whole else ""
+        return DataError(f"{ended}{_exception(outcome.statuses)}{after}")
+    if whole or outcome.interruption is not None:
+        return None
+    return InsufficientDataError(_too_few(program, settings, ranks))

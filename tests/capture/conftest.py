@@ -1,0 +1,68 @@
+"""Training scripts as users write them, and the command that captures them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+# Big enough that a step is more than the profiler's own work, small enough for a second.
+MODEL = """
+import sys, time, torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 256))
+def loss():
+    return model(torch.randn(64, 256)).square().mean()
+"""
+LOOP = (
+    MODEL
+    + """
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+for i in range(40):
+    loss().backward(); optimizer.step(); optimizer.zero_grad()
+"""
+)
+
+
+@pytest.fixture(scope="session")
+def quick() -> dict[str, str]:
+    """Environment of a captured script on a machine with few cores."""
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Any:
+    """Write a script, return its path."""
+
+    def write(text: str, name: str = "train.py") -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def codesign_cli(quick: dict[str, str], tmp_path: Path) -> Any:
+    """Run `codesign characterize` as a user does."""
+    code = "from codesign.cli.main import main; main()"
+
+    def run(*arguments: object, wait: bool = True, **options: Any) -> Any:
+        command = [sys.executable, "-c", code, "characterize", *map(str, arguments)]
+        options = {"env": quick, "cwd": tmp_path, "text": True, **options}
+        if not wait:
+            return subprocess.Popen(command, stderr=subprocess.PIPE, **options)
+        return subprocess.run(command, capture_output=True, check=False, timeout=120, **options)
+
+    return run
+
+
+def said(stderr: str) -> list[str]:
+    """What codesign itself said: the script's own lines and the profiler's left out."""
+    return [line for line in stderr.splitlines() if line.startswith(("codesign:", "warning:"))]

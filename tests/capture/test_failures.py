@@ -1,0 +1,146 @@
+"""What goes wrong in a run: one clear line, the right exit code, and what was captured is kept."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from codesign._common.errors import DataError, InsufficientDataError, UsageError
+from codesign.capture.boot.settings import Settings
+from codesign.capture.live import Result, characterize_command
+from codesign.cli.characterize import command
+from codesign.workload.characterization import Characterization
+from tests.capture.conftest import LOOP, MODEL, said
+
+# With the defaults steps 1 to 3 warm up, 4 to 6 are the baseline, 7 settles, 8 to 12 count.
+_TAIL = """
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for i in range(1, 41):
+    loss().backward(); optimizer.step(); optimizer.zero_grad()
+    if i == 10:
+        {what}
+"""
+
+
+def capture(path: Path, **options: Any) -> Result:
+    return characterize_command(
+        [sys.executable, str(path)], Settings(folder=""), workload="test", **options
+    )
+
+
+def failing(what: str) -> str:
+    return MODEL + _TAIL.format(what=what)
+
+
+def partial(path: Path, steps: int) -> None:
+    """The file holds whole steps only, and says that it is not all."""
+    char = Characterization.load(path)
+    assert not char.header.quality.complete
+    assert char.header.quality.steps_found == steps
+    assert any(w.startswith(f"incomplete: {steps} of 5") for w in char.header.quality.warnings)
+    total = float(char.ops["exposed_s"].sum()) + char.header.idle_s
+    assert total == pytest.approx(char.header.step_time_s, rel=1e-9)
+
+
+def test_out_of_memory_in_the_script(codesign_cli: Any, script: Any, tmp_path: Path) -> None:
+    out = tmp_path / "run.parquet"
+    text = failing('raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")')
+    result = codesign_cli("-q", "-o", out, "--", sys.executable, script(text))
+    assert result.returncode == 3
+    (line,) = [text for text in said(result.stderr) if text.startswith("codesign:")]
+    for part in ("train.py", "exit code 1", "OutOfMemoryError", "2 GiB", str(out), "incomplete"):
+        assert part in line
+    partial(out, 3)
+
+
+def test_a_script_that_hangs_ends_at_the_timeout(script: Any) -> None:
+    begin = time.monotonic()
+    result = capture(script("import time; time.sleep(600)"), timeout_s=1.0)
+    assert time.monotonic() - begin < 60
+    assert isinstance(result.error, DataError)
+    assert "--timeout" in str(result.error)
+    assert result.characterization is None
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_what_there_is(
+    codesign_cli: Any, script: Any, tmp_path: Path, number: int, code: int
+) -> None:
+    out, mark = tmp_path / "run.parquet", tmp_path / "mark"
+    text = failing(
+        f"open({str(mark)!r}, 'w').write(str(__import__('os').getpid())); time.sleep(600)"
+    )
+    run = codesign_cli("-q", "-o", out, "--", sys.executable, script(text), wait=False)
+    deadline = time.monotonic() + 60
+    while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    run.send_signal(number)
+    _, stderr = run.communicate(timeout=60)
+    assert run.returncode == code, stderr
+    assert any("interrupted" in line and str(out) in line for line in said(stderr))
+    partial(out, 3)
+    with pytest.raises(ProcessLookupError):  # nothing of it is left running
+        os.kill(int(mark.read_text()), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("print('no torch')", ["imported PyTorch"]),
+        (MODEL + "loss().backward()", ["no optimizer stepped", "--step-marker"]),
+        (LOOP.replace("range(40)", "range(6)"), ["6 steps in all", "12 are needed", "--warmup"]),
+    ],
+)
+def test_too_little_to_capture(script: Any, text: str, parts: list[str]) -> None:
+    result = capture(script(text))
+    assert isinstance(result.error, InsufficientDataError)
+    assert all(part in str(result.error) for part in parts)
+    assert result.characterization is None
+
+
+def test_a_script_that_ends_inside_the_window(script: Any, tmp_path: Path) -> None:
+    result = capture(script(LOOP.replace("range(40)", "range(9)")))
+    assert isinstance(result.error, InsufficientDataError)
+    assert "9 steps in all" in str(result.error)
+    result.characterization.save(tmp_path / "run.parquet")
+    partial(tmp_path / "run.parquet", 2)
+
+
+def test_requests_that_cannot_be_met_start_nothing(script: Any, tmp_path: Path) -> None:
+    mark, out = tmp_path / "ran", tmp_path / "x.parquet"
+    run = ["--", sys.executable, str(script(f"open({str(mark)!r}, 'w')"))]
+    for arguments, error, part in (
+        (["-o", "/proc/none/x.parquet", *run], DataError, "cannot write"),
+        (["-o", str(out), "--step-marker", "sometimes", *run], UsageError, "annotation:NAME"),
+        (["-o", str(out), "--ranks", "first", *run], UsageError, "0,1,7"),
+        (["-o", str(out), "--", "no-such-program"], UsageError, "cannot run 'no-such-program'"),
+    ):
+        with pytest.raises(error, match=part):
+            command.main(arguments, standalone_mode=False)
+    with pytest.raises(click.UsageError, match="--repair goes with --from"):
+        command.main(["-o", str(out), "--repair", *run], standalone_mode=False)
+    assert not mark.exists()
+    assert not out.exists()
+
+
+def test_a_full_disk(codesign_cli: Any, script: Any, tmp_path: Path) -> None:
+    # A limit on the size of files stands in for the disk: the write fails just as late.
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    out = tmp_path / "run.parquet"
+    result = codesign_cli("-q", "-o", out, "--", sys.executable, script(LOOP), preexec_fn=limited)
+    assert result.returncode == 3, result.stderr
+    line = said(result.stderr)[-1]
+    assert "trace" in line
+    assert "disk full" in line or "too large" in line
+    assert not out.exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["train.py"]
