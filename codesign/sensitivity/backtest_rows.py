@@ -52,7 +52,7 @@ def measured_rows(db: TrainingSource, gpu: str, op_class: str, framework: str) -
         return pd.DataFrame()
     if not len(ops):
         return ops
-    host = [p for f, p in HOST_BOUND if f == framework and op_class == "gemm"]
+    host = [p for f, c, p in HOST_BOUND if f == framework and c == op_class]
     keep = (numbers(ops, "time_s", 0.0) > 0) & ~np.isin(strings(ops, "precision"), host)
     return ops[keep].reset_index(drop=True)
 

@@ -54,6 +54,7 @@ _PARAMETERS = (
               prior_sd=1.0),
     Parameter("token_clocks", 0.02, 1e-5, 2.0, "SM clocks per byte of those passes", prior_sd=2.0),
 )  # fmt: skip
+_TRITON = "_triton"
 SPLITS = (1, 4)
 """Split-K factors of grouped kernels: experts fill the SMs, so few are made."""
 
@@ -73,12 +74,21 @@ class GroupedGemmModel(OpModel):
         return known & np.isin(strings(ops, "op_class"), self.op_classes)
 
     def variant(self, ops: pd.DataFrame) -> NDArray[np.str_]:
-        """The precision."""
-        return strings(ops, "precision")
+        """The precision, and whether the kernel is written in Triton: it reaches far less."""
+        portable = np.char.find(strings(ops, "kernel"), "triton") >= 0
+        return np.char.add(strings(ops, "precision"), np.where(portable, _TRITON, ""))
 
     def fallbacks(self, variant: str) -> tuple[str, ...]:
-        """The nearest precision that was measured."""
-        return FALLBACKS.get(variant, ())
+        """The same kind of kernel in the nearest precision; for Triton's, then a library's.
+
+        The other way round there is no stand-in: what a library's kernel reaches on silicon
+        that never ran one, a Triton kernel does not tell (errors of 30 to 200 %).
+        """
+        own = variant.removesuffix(_TRITON)
+        order = (own, *FALLBACKS.get(own, ()))
+        if not variant.endswith(_TRITON):
+            return order[1:]
+        return (*(v + _TRITON for v in order[1:]), *order)
 
     def parameters(self, variant: str) -> tuple[Parameter, ...]:  # noqa: ARG002
         """Those of the tile model, and of routing."""

@@ -23,7 +23,7 @@ ROWS_PER_GPU = 400
 GDDR_WEIGHT = 0.1
 """Parts with GDDR memory throttle in long multiplies and hold most problems in L2; they
 inform the fit, but do not bend it for the HBM parts that are to be projected."""
-HOST_BOUND = frozenset({("vllm", "fp8_block")})
+HOST_BOUND = frozenset({("vllm", "gemm", "fp8_block")})
 """(framework, precision) whose GEMM times are those of the host: floors of 57 to 259 us."""
 MIN_ROWS = 40
 
@@ -74,7 +74,7 @@ def gather(
                 for variant in np.unique(variants):
                     key = (model.name, str(variant))
                     part = ops[variants == variant]
-                    if (framework, str(variant)) in HOST_BOUND or len(part) < MIN_ROWS:
+                    if (framework, model.name, str(variant)) in HOST_BOUND or len(part) < MIN_ROWS:
                         continue
                     seen[key] += len(part)
                     blocks[key].append(_block(model, part, system, rows_per_gpu, weight))
