@@ -16,6 +16,7 @@ from codesign._common.units import format_si
 from codesign._common.yamlfiles import load_yaml
 from codesign.cli._common import console
 from codesign.cli._show_json import Summary, json_summary
+from codesign.cli._show_ranks import idle_text, job_text, ranks_table
 from codesign.workload.accounting import busbw, hardware_flops, model_flops
 from codesign.workload.characterization import Characterization
 from codesign.workload.footprint import footprint
@@ -94,8 +95,8 @@ def characterization_view(char: Characterization, top: int) -> View:
         ("GPUs", str(header.gpus)),
         ("parallelism", _pairs(header.parallelism) if header.parallelism else None),
         ("step time", _step_text(char, step)),
-        ("idle", f"{format_si(header.idle_s, 's')} (bubble {format_si(header.bubble_s, 's')})"
-         if step else None),
+        ("idle", idle_text(header) if step else None),
+        ("job", job_text(header)),
         ("tokens a step", None if header.tokens_per_step is None
          else f"{header.tokens_per_step:,.0f}"),
         ("model FLOPs a GPU", format_si(model_flops(ops), "FLOP")
@@ -116,6 +117,9 @@ def characterization_view(char: Characterization, top: int) -> View:
              f"{b['share']:.1%}"] for b in breakdown]),
         _ops_table(f"top {len(top_ops)} of {len(ops)} ops", top_ops, whole, of),
     ]  # fmt: skip
+    ranks = ranks_table(header)
+    if ranks is not None:
+        view.tables.insert(2, ranks)
     for name, why in header.assumptions.items():
         view.facts.append((f"assumed {name}", why))
     return view
