@@ -26,7 +26,7 @@ _DIMS = [c for c in _SAME_OP if c not in _SAME_NAME]
 _STEP_PARTS = (
     ("step", "time_s"), ("compute", "compute_s"), ("communication", "comm_s"),
     ("exposed communication", "exposed_comm_s"), ("exposed copies", "exposed_copy_s"),
-    ("idle", "idle_s"),
+    ("idle", "idle_s"), ("idle, host-bound", "host_bound_s"),
 )  # fmt: skip
 
 
@@ -138,6 +138,7 @@ def _parts(
     for what, field in _STEP_PARTS:
         sides = []
         for char, times in zip((before, after), steps, strict=True):
+            # None, where it is unknown, becomes NaN.
             values = np.array([getattr(t, field) for t in times], dtype=float)
             if len(values):
                 sd = float(values.std(ddof=1)) if len(values) > 1 else math.nan
