@@ -16,12 +16,13 @@ import types
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from codesign.capture.context import Capture, step
+    from codesign.capture.context import Capture, describe, step
     from codesign.capture.live import characterize_command
 
-__all__ = ["Capture", "characterize_command", "step"]
+__all__ = ["Capture", "characterize_command", "describe", "step"]
 
-_HOME = {"Capture": "context", "characterize_command": "live", "step": "context"}
+_HOME = {"Capture": "context", "characterize_command": "live", "describe": "context",
+         "step": "context"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from codesign._common.errors import InsufficientDataError, UsageError
 from codesign.capture.boot import markers
@@ -61,6 +63,7 @@ class Capture:
         self._stack = ExitStack()
         self._conditions = Conditions()
         self._window: Window | None = None
+        self.status: Status | None = None
         self.characterization: Characterization | None = None
         """The result, once the block has ended."""
 
@@ -74,7 +77,8 @@ class Capture:
             raise UsageError("a capture is already running in this process")
         self._settings = self._stack.enter_context(session(self._settings))
         self._conditions = self._stack.enter_context(observed())
-        self._window = Window(self._settings, Status(self._settings.folder))
+        self.status = Status(self._settings.folder)
+        self._window = Window(self._settings, self.status)
         optimizers = markers.OptimizerSteps()
 
         def stepped(optimizer: object) -> None:
@@ -137,10 +141,23 @@ def step() -> None:
     if _active:
         _active[-1].step()
         return
-    # A captured process loads the agent under a name of its own.
-    import sys
+    agent = _agent()
+    if agent is not None and agent.settings.marker == "explicit":
+        agent.boundary()
 
-    agent = sys.modules.get("_codesign_capture.agent")
-    current = agent.current() if agent is not None else None
-    if current is not None and current.settings.marker == "explicit":
-        current.boundary()
+
+def describe(**facts: Any) -> None:
+    """Say what the workload is: ``tokens_per_step``, ``model``, ``parallelism``, ``phase``.
+
+    Goes into the header of the characterization; without a capture around it does nothing.
+    """
+    agent = _agent()
+    status = _active[-1].status if _active else None if agent is None else agent.status
+    if status is not None:
+        status.update(described={k: v for k, v in facts.items() if v is not None})
+
+
+def _agent() -> Any:
+    """The agent of a captured process, which loads it under a name of its own."""
+    module = sys.modules.get("_codesign_capture.agent")
+    return None if module is None else module.current()

@@ -71,9 +71,14 @@ def add_device(trace: Event) -> int:
         for event in _working(thread):
             _make(made, event, event["name"], {})
             _as_on_gpu(event)
-    for event in events:
-        if event.get("cat") == "user_annotation" and str(event["name"]).startswith("gloo:"):
-            _make(made, event, event["name"], _message(event, world))
+    marks = (e for e in events if e.get("cat") == "user_annotation")
+    talks = [e for e in marks if str(e["name"]).startswith("gloo:")]
+    # What runs side by side is on streams of its own; the time in Gloo's queue counts.
+    free: list[float] = []
+    for event in sorted(talks, key=lambda e: (e["ts"], e["dur"])):
+        lane = next((i for i, at in enumerate(free) if at <= event["ts"]), len(free))
+        free[lane : lane + 1] = [event["ts"] + event["dur"]]
+        _make(made, event, event["name"], {"stream": f"gloo {lane}", **_message(event, world)})
     events.extend(made)
     return len(made) // 2
 

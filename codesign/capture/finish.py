@@ -15,6 +15,7 @@ from codesign.capture import cpu_device
 from codesign.capture.session import captured
 from codesign.sources.kineto import read_kineto
 from codesign.workload.characterization import Characterization, Reliability
+from codesign.workload.schema import PHASES
 
 if TYPE_CHECKING:
     from codesign.capture.conditions import Conditions
@@ -57,7 +58,7 @@ def finish(
         system = None
     char = read_kineto(paths, workload=workload, system=system)
     char = _labelled(char, ranks, on_cpu)
-    char = _compared(char, ranks)
+    char = _compared(_described(char, ranks[0].get("described", {})), ranks)
     if conditions is not None:
         char = conditions.record(char)
     if incomplete:
@@ -115,6 +116,18 @@ def _labelled(char: Characterization, ranks: Sequence[Mapping[str, Any]],
         notes=tuple(notes), quality=quality, totals=totals,
         assumptions=dict(header.assumptions),
     )  # fmt: skip
+
+
+def _described(char: Characterization, facts: Mapping[str, Any]) -> Characterization:
+    """What the program said of itself; of a phase that it names its ops are."""
+    known = {k: v for k, v in facts.items()
+             if k in ("tokens_per_step", "model", "parallelism", "phase", "title")}  # fmt: skip
+    char = char.with_header(**known)
+    phase = known.get("phase")
+    if phase in PHASES and bool(char.ops["phase"].isna().all()):
+        ops = char.ops.assign(phase=char.ops["phase"].fillna(phase))
+        char = Characterization(char.header, ops)
+    return char
 
 
 def _compared(char: Characterization, ranks: Sequence[Mapping[str, Any]]) -> Characterization:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ import click
 from codesign.cli._common import Progress, warn
 
 if TYPE_CHECKING:
+    from codesign.capture.boot.settings import Settings
     from codesign.capture.live import Result
 
 
@@ -28,6 +30,9 @@ class LiveOptions:
     timeout: float | None
     stop: bool
     keep_trace: bool
+    preset: str | None
+    size: tuple[str, ...]
+    nproc: int | None
 
     def given(self) -> list[str]:
         """Options that were given, as they are written."""
@@ -56,6 +61,12 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option("--stop", is_flag=True, help="Live run: end the command once it is captured."),
     click.option("--keep-trace", is_flag=True,
                  help="Live run: keep the raw traces in FILE.traces/."),
+    click.option("--preset", metavar="NAME",
+                 help="Built-in workload: tiny (default), small, llama-8b, llama-70b."),
+    click.option("--size", multiple=True, metavar="KEY=VALUE",
+                 help="Built-in workload: change a size, such as layers=8; may be repeated."),
+    click.option("--nproc", type=click.IntRange(1, 1024), metavar="N",
+                 help="Built-in workload: ranks to run, one a GPU.  [default: 1]"),
 )  # fmt: skip
 
 
@@ -73,34 +84,60 @@ def live_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return result
 
 
-def run_command(
-    command: Sequence[str], live: LiveOptions, *, output: Path, workload: str | None,
-    system: str | None, quiet: bool,
-) -> Result:  # fmt: skip
-    """Run a command under capture. Raises UsageError, DataError before it is started."""
+def check_live(live: LiveOptions, builtin: bool) -> None:
+    """Refuse options of a built-in workload where a command is run."""
+    for option, given in (("--preset", live.preset), ("--size", live.size),
+                          ("--nproc", live.nproc)):  # fmt: skip
+        if given and not builtin:
+            raise click.UsageError(f"{option} goes with --workload NAME and no command")
+
+
+def builtin_command(name: str, live: LiveOptions) -> list[str]:
+    """What runs a built-in workload. Raises UsageError that lists what there is."""
+    from codesign._common.errors import UsageError
+    from codesign.capture.workloads import command_of
+
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError(
+            "running a workload needs PyTorch: run inside a PyTorch container, or "
+            "pip install 'codesign[live]'"
+        )
+    settings = _settings(live)
+    return command_of(name, live.preset or "tiny", live.size, settings.steps_needed + 1, live.nproc)
+
+
+def _settings(live: LiveOptions, marker: str = "optimizer") -> Settings:
     from codesign._common.errors import UsageError
     from codesign.capture.boot.settings import Settings
+
+    try:
+        ranks = None if live.ranks is None else tuple(int(r) for r in live.ranks.split(","))
+    except ValueError:
+        raise UsageError(f"--ranks {live.ranks!r}: expected numbers such as 0,1,7") from None
+    return Settings(
+        folder="",
+        steps=5 if live.steps is None else live.steps,
+        warmup=max(1, 3 if live.warmup is None else live.warmup),
+        baseline=3 if live.baseline is None else live.baseline,
+        marker=live.step_marker or marker,
+        ranks=ranks,
+    )
+
+
+def run_command(
+    command: Sequence[str], live: LiveOptions, *, output: Path, workload: str | None,
+    system: str | None, quiet: bool, marker: str = "optimizer",
+) -> Result:  # fmt: skip
+    """Run a command under capture. Raises UsageError, DataError before it is started."""
     from codesign.capture.live import characterize_command, check_writable
     from codesign.hardware import load_system
 
     check_writable(output)
     if system is not None:
         load_system(system)
-    try:
-        ranks = None if live.ranks is None else tuple(int(r) for r in live.ranks.split(","))
-    except ValueError:
-        raise UsageError(f"--ranks {live.ranks!r}: expected numbers such as 0,1,7") from None
-    settings = Settings(
-        folder="",
-        steps=5 if live.steps is None else live.steps,
-        warmup=3 if live.warmup is None else live.warmup,
-        baseline=3 if live.baseline is None else live.baseline,
-        marker=live.step_marker or "optimizer",
-        ranks=ranks,
-    )
     with Progress(f"running {command[0]}", quiet) as progress:
         return characterize_command(
-            command, settings,
+            command, _settings(live, marker),
             workload=workload or output.stem,
             system=system,
             timeout_s=1800.0 if live.timeout is None else live.timeout,
@@ -127,3 +164,11 @@ def _partial(result: Result) -> bool:
 
 def _whole(result: Result, output: Path) -> str:
     return "" if result.characterization is None else f"; {output} is whole"
+
+
+def print_workloads() -> None:
+    """The built-in workloads, one a line."""
+    from codesign.capture.workloads import WORKLOADS
+
+    for workload in WORKLOADS.values():
+        click.echo(f"{workload.name:<20} {workload.title}")

@@ -17,7 +17,15 @@ from codesign.cli._common import (
     warn,
     wrote,
 )
-from codesign.cli._live import LiveOptions, end, live_options, run_command
+from codesign.cli._live import (
+    LiveOptions,
+    builtin_command,
+    check_live,
+    end,
+    live_options,
+    print_workloads,
+    run_command,
+)
 
 if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
@@ -44,7 +52,8 @@ if TYPE_CHECKING:
     help="Nsight Compute page of the same kernels: adds DRAM bytes, SM and DRAM %.",
 )
 @click.option("--system", metavar="NAME|FILE", help="System measured on, or to compose for.")
-@click.option("--workload", metavar="NAME", help="Name of the workload of a trace.")
+@click.option("--workload", metavar="NAME",
+              help="Built-in workload to run; or name of the workload of a trace.")  # fmt: skip
 @click.option("--rank", type=click.IntRange(min=0), metavar="N",
               help="Rank whose ops are kept; by default the lowest.")  # fmt: skip
 @click.option("--allow-extrapolation", is_flag=True,
@@ -54,6 +63,7 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.parquet",
               help="Characterization to write.")  # fmt: skip
 @click.option("--list", "list_recipes", is_flag=True, help="List the shipped recipes.")
+@click.option("--list-workloads", is_flag=True, help="List the built-in workloads.")
 @live_options
 @click.argument("files", nargs=-1, metavar="[FILE]... | [-- COMMAND]...")
 @quiet_option
@@ -71,6 +81,7 @@ def command(
     repair: bool,
     output: Path | None,
     list_recipes: bool,
+    list_workloads: bool,
     files: tuple[str, ...],
     quiet: bool,
     force: bool,
@@ -82,7 +93,8 @@ def command(
     Examples:
       codesign characterize -o run.parquet -- python train.py --lr 1e-4
       codesign characterize -o run.parquet -- torchrun --nproc-per-node 8 train.py
-      codesign characterize --list
+      codesign characterize -o train.parquet --workload llama-train --preset tiny
+      codesign characterize --list; codesign characterize --list-workloads
       codesign characterize --recipe llama-3.1-8b-sft --system hgx-h100 -o sft.parquet
       codesign characterize --from rank0.json.gz rank1.json.gz -o run.parquet
       codesign characterize --from run.json.gz --execution-trace et.json -o run.parquet
@@ -91,9 +103,15 @@ def command(
     if list_recipes:
         _print_recipes()
         return
-    running = recipe is None and not traces and bool(files)
+    if list_workloads:
+        print_workloads()
+        return
+    builtin = recipe is None and not traces and not files and workload is not None
+    running = builtin or (recipe is None and not traces and bool(files))
     if not running and (recipe is None) == (not traces):
-        raise click.UsageError("give one of --recipe, --from and -- COMMAND (or --list)")
+        raise click.UsageError(
+            "give one of --recipe, --from, --workload and -- COMMAND (or --list)"
+        )
     if files and recipe is not None:
         raise click.UsageError(f"unexpected argument {files[0]!r}; traces follow --from")
     _check_flags("-- COMMAND" if running else "--recipe" if recipe is not None else "--from", {
@@ -105,6 +123,7 @@ def command(
         "-- COMMAND": dict.fromkeys(live.given(), True),
         "--from or -- COMMAND": {"--workload": workload is not None},
     })  # fmt: skip
+    check_live(live, builtin)
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
     check_overwrite(
@@ -115,8 +134,10 @@ def command(
     )
     if running:
         outcome = run_command(
-            files, live, output=output, workload=workload, system=system, quiet=quiet
-        )
+            builtin_command(workload, live) if builtin and workload else files, live,
+            output=output, workload=workload, system=system, quiet=quiet,
+            marker="explicit" if builtin else "optimizer",
+        )  # fmt: skip
         if outcome.characterization is not None:
             _finish(outcome.characterization, output, quiet, said_later="incomplete")
         end(outcome, output)

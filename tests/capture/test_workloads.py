@@ -1,0 +1,150 @@
+"""Built-in workloads at tiny size: their work by hand, their time by this process's own clock."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import codesign
+from codesign._common.errors import UsageError
+from codesign.capture.workloads import WORKLOADS, command_of, sizes_of
+from codesign.capture.workloads.__main__ import build
+from codesign.workload.accounting import hardware_flops
+from codesign.workload.characterization import Characterization
+
+# Tiny: 2 layers of 128 wide, 8 heads of 16 over 2 key-value heads, MLP 384, 512 tokens known,
+# 2 sequences of 128.
+LAYERS, BATCH, TOKENS, NEW = 2, 2, 128, 8
+MATRICES = 128 * (128 + 2 * 32) + 128 * 128 + 3 * 128 * 384
+HEAD = 128 * 512
+WEIGHTS = LAYERS * MATRICES + HEAD
+# Every query sees itself and all before it: 128 * 129 / 2 pairs; a multiply-add of 16 for QK^T
+# and one for PV, 8 heads.
+ATTENTION = BATCH * 8 * (TOKENS * (TOKENS + 1) // 2) * 2 * (16 + 16)
+FORWARD = 2 * BATCH * TOKENS * WEIGHTS + LAYERS * ATTENTION
+# Two products backward for one forward; five in attention for its two.
+TRAIN = 3 * 2 * BATCH * TOKENS * WEIGHTS + LAYERS * ATTENTION * 7 // 2
+# Token i of the answer sees the prompt, what was answered before, and itself.
+DECODE = NEW * 2 * BATCH * WEIGHTS + sum(
+    LAYERS * BATCH * 8 * (TOKENS + i) * 2 * (16 + 16) for i in range(1, NEW + 1)
+)
+# Top 2 of 8 experts, each a gated MLP of its own, and a router; 4 * 128 rows.
+MOE_LAYER = 128 * (128 + 2 * 32) + 128 * 128 + 128 * 8 + 2 * 3 * 128 * 384
+MOE = 3 * 2 * BATCH * TOKENS * (LAYERS * MOE_LAYER + HEAD) + LAYERS * ATTENTION * 7 // 2
+# Four answers to each prompt: the reference forward, the policy forward and back.
+GRPO = 4 * (FORWARD + TRAIN)
+GEMMS = sum(2 * m * n * k for m, n, k in (
+    (64, 64, 64), (128, 128, 128), (256, 256, 256), (512, 512, 512),
+    (1, 512, 512), (16, 512, 512), (128, 512, 512),
+))  # fmt: skip
+BY_HAND = {
+    "llama-train": TRAIN, "llama-sft": TRAIN, "moe-train": MOE,
+    "fp8-linear": 3 * 2 * BATCH * TOKENS * LAYERS * 3 * 128 * 384,
+    "rl-prefill": FORWARD, "rl-decode": DECODE, "rl-rollout": FORWARD + DECODE,
+    "grpo-train": GRPO, "gemm-sweep": GEMMS, "copy-sweep": 0,
+}  # fmt: skip
+
+
+def captured(name: str, changes: tuple[str, ...] = ()) -> tuple[Characterization, list[float]]:
+    """The characterization, and its first four steps by this process's clock."""
+    torch.manual_seed(0)
+    program: Any = build(name, sizes_of(name, "tiny", changes), torch.device("cpu"))
+    lengths = []
+    with codesign.capture(steps=5, warmup=2, baseline=2) as run:
+        while not run.done:
+            begin = time.perf_counter()
+            program.step()
+            run.step()
+            lengths.append(time.perf_counter() - begin)
+    assert run.characterization is not None
+    # Two warm up, two are the baseline, one lets the profiler settle; the last call of step()
+    # also wrote the trace.
+    return run.characterization, lengths[5:9]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Any:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_every_workload_but_the_one_of_several_ranks_is_counted_here() -> None:
+    assert set(BY_HAND) == set(WORKLOADS) - {"collective-sweep"}
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_work_by_hand_and_time_by_the_clock(name: str) -> None:
+    char, lengths = captured(name)
+    assert hardware_flops(char.ops) == pytest.approx(BY_HAND[name], rel=1e-9)
+    header = char.header
+    assert header.quality.steps_found == 5
+    assert sum(s.time_s for s in header.steps[:4]) == pytest.approx(sum(lengths), rel=0.1)
+    by_class = char.ops.groupby("op_class")["exposed_s"].sum()
+    assert float(by_class.sum()) + header.idle_s == pytest.approx(header.step_time_s, rel=1e-9)
+    assert header.quality.known_work_share is not None
+    assert header.quality.known_work_share > 0.8
+
+
+def test_bytes_of_a_copy_and_a_sum() -> None:
+    char, _ = captured("copy-sweep")
+    sizes = [4096 * 4**i for i in range(7)]
+    moved = char.ops.set_index("name")["bytes"].groupby("name").sum()
+    assert moved["aten::copy_"] == sum(2 * s for s in sizes)
+    assert moved["aten::add"] >= sum(3 * s for s in sizes)
+
+
+def test_sizes_scale_the_work() -> None:
+    char, _ = captured("rl-prefill", ("layers=1", "batch=1", "sequence=64"))
+    pairs = 64 * 65 // 2
+    attention = 8 * pairs * 2 * (16 + 16)
+    assert hardware_flops(char.ops) == 2 * 64 * (MATRICES + HEAD) + attention
+
+
+def test_ranks_and_facts_through_the_command(codesign_cli: Any, tmp_path: Path) -> None:
+    out = tmp_path / "sweep.parquet"
+    result = codesign_cli(
+        "-q", "-o", out, "--workload", "collective-sweep", "--size", "largest_bytes=65536"
+    )
+    assert result.returncode == 0, result.stderr
+    char = Characterization.load(out)
+    assert char.header.parallelism == {"dp": 2}
+    assert char.header.ranks == (0, 1)
+    talks = char.ops[char.ops["op_class"] == "collective"]
+    # Gloo scatters a reduction by reducing for all: twice as many of those.
+    assert set(talks["collective"]) == {"all_reduce", "all_gather", "all_to_all"}
+    for kind, rows in talks.groupby("collective"):
+        assert sorted(rows["message_bytes"]) == [4096, 16384, 65536], kind
+        assert set(rows["count"]) == {2.0 if kind == "all_reduce" else 1.0}
+
+
+def test_a_workload_says_its_tokens_and_model(codesign_cli: Any, tmp_path: Path) -> None:
+    out = tmp_path / "decode.parquet"
+    result = codesign_cli("-q", "-o", out, "--workload", "rl-decode", "--size", "layers=1")
+    assert result.returncode == 0, result.stderr
+    header = Characterization.load(out).header
+    assert header.tokens_per_step == BATCH * NEW
+    assert header.phase == "decode"
+    assert header.model["num_hidden_layers"] == 1
+    assert header.model["parameters"] == MATRICES + HEAD + 512 * 128 + 3 * 128
+
+
+def test_wrong_sizes_are_refused() -> None:
+    for arguments, said in (
+        (("llama-train", "huge"), "tiny"),
+        (("llama", "tiny"), "llama-train"),
+        (("llama-train", "tiny", ["depth=3"]), "layers"),
+        (("llama-train", "tiny", ["layers=0"]), "whole number"),
+        (("llama-train", "tiny", ["heads=7"]), "divide"),
+        (("moe-train", "tiny", ["topk=9"]), "experts"),
+        (("llama-train", "tiny", ["dtype=fp4"]), "bf16"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            sizes_of(*arguments)
+    with pytest.raises(UsageError, match="--nproc 2"):
+        command_of("collective-sweep", "tiny", [], 10, 1)
