@@ -54,9 +54,10 @@ def load(path: Path | None) -> OpTimes:
     return fit(PerfDB())
 
 
-def every_other(run: Run) -> bool:
-    """Every other line of the step table: what the calibration may see of it."""
-    return run.table == STEPS and run.row % 2 == 0
+def extremes(run: Run) -> bool:
+    """Runs of the step table with the least and the most tensor parallelism: what the
+    calibration may see of it."""
+    return run.table == STEPS and run.plan.tp in (1, 8)
 
 
 def memory_errors(steps: list[Prepared]) -> None:
@@ -71,7 +72,7 @@ def step_errors(steps: list[Prepared], predicted: np.ndarray, what: str, bar: st
     """Step table: mean absolute error of the step time."""
     for name, held_out in (("not calibrated on", True), ("all", False)):
         errors = np.array([predicted[i] / p.run.step_s - 1 for i, p in enumerate(steps)
-                           if not (held_out and every_other(p.run))])  # fmt: skip
+                           if not (held_out and extremes(p.run))])  # fmt: skip
         print(f"steps, {what}, {name} rows: {len(errors)} runs, mean absolute error "
               f"{np.abs(errors).mean():.2%}, bias {errors.mean():+.2%} (bar {bar})")  # fmt: skip
 
@@ -100,7 +101,7 @@ def bars(model: OpTimes, unseen: OpTimes | None, rows: Path | None) -> None:
         others = [i for i, p in enumerate(prepared) if p.run.table != STEPS]
 
         def seen(run: Run) -> bool:
-            return every_other(run) or run.system in ("hgx-h100", BLACKWELL)
+            return extremes(run) or run.system in ("hgx-h100", BLACKWELL)
 
         held = hold_out(prepared, seen, lambda r: r.table != STEPS and not seen(r))
         if used is model:
