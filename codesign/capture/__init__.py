@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from codesign.capture.context import Capture, describe, step
     from codesign.capture.live import characterize_command
+    from codesign.capture.shape_only import masked, shapes
 
-__all__ = ["Capture", "characterize_command", "describe", "step"]
+__all__ = ["Capture", "characterize_command", "describe", "masked", "shapes", "step"]
 
 _HOME = {"Capture": "context", "characterize_command": "live", "describe": "context",
-         "step": "context"}  # fmt: skip
+         "masked": "shape_only", "shapes": "shape_only", "step": "context"}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

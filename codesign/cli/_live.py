@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codesign.cli._common import Progress, warn
+from codesign.cli._common import InputPath, Progress, warn
 
 if TYPE_CHECKING:
     from codesign.capture.boot.settings import Settings
@@ -33,6 +33,8 @@ class LiveOptions:
     preset: str | None
     size: tuple[str, ...]
     nproc: int | None
+    shapes: bool
+    model: Path | None
 
     def given(self) -> list[str]:
         """Options that were given, as they are written."""
@@ -67,6 +69,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
                  help="Built-in workload: change a size, such as layers=8; may be repeated."),
     click.option("--nproc", type=click.IntRange(1, 1024), metavar="N",
                  help="Built-in workload: ranks to run, one a GPU.  [default: 1]"),
+    click.option("--shapes", is_flag=True,
+                 help="Count the ops of --workload NAME, or MODULE:FUNCTION, without running it."),
+    click.option("--model", type=InputPath(), metavar="FILE",
+                 help="With --shapes: sensitivity model that gives the times on --system."),
 )  # fmt: skip
 
 
@@ -85,25 +91,37 @@ def live_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def check_live(live: LiveOptions, builtin: bool) -> None:
-    """Refuse options of a built-in workload where a command is run."""
-    for option, given in (("--preset", live.preset), ("--size", live.size),
-                          ("--nproc", live.nproc)):  # fmt: skip
-        if given and not builtin:
-            raise click.UsageError(f"{option} goes with --workload NAME and no command")
+    """Refuse options that would have no effect."""
+    given = live.given()
+    if not builtin:
+        for option in ("--preset", "--size", "--nproc", "--shapes", "--model"):
+            if option in given:
+                raise click.UsageError(f"{option} goes with --workload NAME and no command")
+    if live.shapes:
+        for option in given:
+            if option not in ("--preset", "--size", "--shapes", "--model"):
+                raise click.UsageError(f"{option} goes with a run; --shapes runs nothing")
+    elif live.model is not None:
+        raise click.UsageError("--model goes with --shapes")
 
 
 def builtin_command(name: str, live: LiveOptions) -> list[str]:
     """What runs a built-in workload. Raises UsageError that lists what there is."""
-    from codesign._common.errors import UsageError
     from codesign.capture.workloads import command_of
+
+    need_torch()
+    settings = _settings(live)
+    return command_of(name, live.preset or "tiny", live.size, settings.steps_needed + 1, live.nproc)
+
+
+def need_torch() -> None:
+    """Raise UsageError where there is no PyTorch."""
+    from codesign._common.errors import UsageError
 
     if importlib.util.find_spec("torch") is None:
         raise UsageError(
-            "running a workload needs PyTorch: run inside a PyTorch container, or "
-            "pip install 'codesign[live]'"
+            "this needs PyTorch: run inside a PyTorch container, or pip install 'codesign[live]'"
         )
-    settings = _settings(live)
-    return command_of(name, live.preset or "tiny", live.size, settings.steps_needed + 1, live.nproc)
 
 
 def _settings(live: LiveOptions, marker: str = "optimizer") -> Settings:

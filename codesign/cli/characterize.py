@@ -23,6 +23,7 @@ from codesign.cli._live import (
     check_live,
     end,
     live_options,
+    need_torch,
     print_workloads,
     run_command,
 )
@@ -132,6 +133,16 @@ def command(
         inputs=_inputs(recipe, [*traces, *executions, *counters, *map(Path, files)]),
         suffix=".parquet",
     )
+    if live.shapes and workload:
+        from codesign.cli._shapes import characterize_shapes
+
+        need_torch()
+        with Progress(f"counting the ops of {workload}", quiet):
+            counted = characterize_shapes(
+                workload, live.preset or "tiny", live.size, system, live.model
+            )
+        _finish(counted, output, quiet)
+        return
     if running:
         outcome = run_command(
             builtin_command(workload, live) if builtin and workload else files, live,
@@ -205,6 +216,9 @@ def _print_summary(result: Characterization) -> None:
     click.echo(
         printable(f"{header.workload} on {header.system or 'an unknown system'}: step {step}")
     )
+    if not float(result.ops["time_s"].fillna(0.0).sum()):
+        click.echo(f"{len(result.ops)} ops without times; --system gives the speed of light")
+        return
     # A summary by kernel knows no step, so nothing of it is exposed: its op time is what there is.
     column = "exposed_s" if float(result.ops["exposed_s"].sum()) > 0 else "time_s"
     parts = result.ops.groupby("evidence")[column].sum().sort_values(ascending=False)

@@ -105,7 +105,7 @@ def software() -> dict[str, str]:
     """Versions of what runs."""
     import torch
 
-    found = {"torch": torch.__version__, "python": platform.python_version()}
+    found = {"torch": str(torch.__version__), "python": platform.python_version()}
     if torch.version.cuda:
         found["cuda"] = torch.version.cuda
     if torch.cuda.is_available() and torch.cuda.is_initialized():
