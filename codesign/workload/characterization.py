@@ -90,6 +90,9 @@ class StepTimes(msgspec.Struct, frozen=True):
     host_bound_s: float | None = None
     """Part of ``idle_s`` in which nothing was launched: the device waits for the host. The
     rest of it is launch latency and waiting on events. None where launches are unknown."""
+    stall_s: float | None = None
+    """Part of ``idle_s`` in gaps of a millisecond or more, which no launch takes: the device
+    waits for data, a synchronisation or other work of the host."""
 
 
 class RankTimes(msgspec.Struct, frozen=True):

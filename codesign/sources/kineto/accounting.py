@@ -26,6 +26,8 @@ def kinds_of(trace: Trace, row: Ints, op_class: Ints) -> Ints:
 
 # Below this share of activities with a known launch, idle time cannot be attributed.
 _ENOUGH_LINKED = 0.95
+STALL_NS = 1_000_000
+"""A gap this long is no gap between launches, which take microseconds."""
 
 
 def outstanding(trace: Trace, links: Links, activities: Activities) -> Union | None:
@@ -65,6 +67,7 @@ def step_times(
     queue = outstanding(trace, links, activities)
     # The queue covers all that is busy, so what it leaves of the step is idle.
     starved = None if queue is None else whole - queue.within(steps.start, steps.end)
+    stalls = stalled(activities, steps)
     return tuple(
         StepTimes(
             name=steps.names[i], device=device, time_s=int(whole[i]) * _S,
@@ -72,9 +75,19 @@ def step_times(
             exposed_comm_s=int(busy[COMM, i]) * _S, exposed_copy_s=int(busy[COPY, i]) * _S,
             idle_s=int(idle[i]) * _S, kernels=int(count[i]), kernel_time_s=float(total[i]) * _S,
             host_bound_s=None if starved is None else int(starved[i]) * _S,
+            stall_s=int(stalls[i]) * _S,
         )
         for i in range(n)
     )  # fmt: skip
+
+
+def stalled(activities: Activities, steps: Steps) -> Ints:
+    """(steps,) ns of each step inside gaps of `STALL_NS` or more, in which nothing runs."""
+    busy = union(activities.start, activities.end)
+    first = np.concatenate([[steps.start.min(initial=busy.start.min(initial=0))], busy.end])
+    last = np.concatenate([busy.start, [steps.end.max(initial=busy.end.max(initial=0))]])
+    long = last - first >= STALL_NS
+    return union(first[long], last[long]).within(steps.start, steps.end)
 
 
 def capture_totals(trace: Trace, activities: Activities) -> dict[str, float]:
