@@ -33,6 +33,7 @@ from codesign.recommend.schema import (
     Recommendations,
     WorkloadResult,
 )
+from codesign.recommend.software import software
 from codesign.recommend.study import Evaluation, Study
 from codesign.recommend.workloads import workload_result
 from codesign.recommend.worth import verdict_rule, worth
@@ -96,6 +97,7 @@ def recommend(
     pairs = pair_results(study, evaluation, pair_systems(study, picks), price)
     workloads = _workloads(study, evaluation)
     known = doubts(study, evaluation, picks)
+    advised, silent = software(chars, study.weights, start, model)
     return Recommendations(
         title=portfolio.title, audience=portfolio.audience, generated_at=timestamp(),
         baseline=start.name, baseline_title=start.title or start.name,
@@ -106,7 +108,7 @@ def recommend(
         assumptions=assumptions(study, prices),
         warnings=_warnings(study, evaluation, picks, known, workloads, backtest),
         provenance=_provenance(study, inputs or Inputs()), ranking_rule=ranking_rule(portfolio),
-        verdict_rule=verdict_rule(portfolio),
+        verdict_rule=verdict_rule(portfolio), software=advised, software_silent=silent,
     )  # fmt: skip
 
 

@@ -13,8 +13,9 @@ SCHEMA_VERSION = 1
 
 __all__ = [
     "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
-    "Interval", "LeverPoint", "LeverResult", "OpShare", "PairResult", "Provenance",
-    "Recommendation", "Recommendations", "RooflinePoint", "Status", "Verdict",
+    "Interval", "Level", "LeverPoint", "LeverResult", "OpShare", "PairResult", "Provenance",
+    "Recommendation", "Recommendations", "RooflinePoint", "SoftwareFinding", "SoftwareResult",
+    "SoftwareSilence", "Status", "Verdict",
     "WorkloadBacktestRow", "WorkloadResult",
 ]  # fmt: skip
 
@@ -24,6 +25,8 @@ Verdict = Literal[
     "open", "none",
 ]  # fmt: skip
 """See ``verdict_rule`` of the file. ``open``: the study cannot say."""
+
+Level = Literal["low", "medium", "high"]
 
 
 class CostItem(msgspec.Struct, frozen=True):
@@ -150,6 +153,58 @@ class Recommendation(msgspec.Struct, frozen=True):
     """Doubts about measurements that this gain rests on."""
 
 
+class SoftwareFinding(msgspec.Struct, frozen=True):
+    """What one software rule found in one workload."""
+
+    workload: str
+    evidence: str
+    """What the characterization says, with numbers."""
+    at_stake_s: float
+    """Time of the step that it is about."""
+    bound_s: float
+    """Least that this time can become: the attainable bound."""
+    bound: str
+    """How the bound was derived."""
+    gain: Interval
+    """Of this workload: its step now over its step at the rule's reach."""
+    ops: tuple[OpShare, ...]
+    """Ops that it names; ``saved_share`` is the share of the time saved."""
+    confidence: Level
+    caveat: str = ""
+
+
+class SoftwareResult(msgspec.Struct, frozen=True):
+    """A change of software, over the portfolio: on the same scale as the levers."""
+
+    rule: str
+    title: str
+    action: str
+    gain: Interval
+    """Of the portfolio. Its ends are those of ``reach``, not of joint draws."""
+    by_workload: dict[str, Interval]
+    reach: tuple[float, float, float]
+    """Share of the gap to the bound taken to close: low end, value, high end."""
+    reach_why: str
+    confidence: Level
+    confidence_why: str
+    effort: Level
+    effort_why: str
+    confirm: str
+    """The measurement that would confirm it."""
+    findings: tuple[SoftwareFinding, ...]
+    rivals: tuple[str, ...] = ()
+    """Rules of this list that save the same time: gains do not multiply."""
+
+
+class SoftwareSilence(msgspec.Struct, frozen=True):
+    """A rule that could not be judged in some workloads, and why."""
+
+    rule: str
+    title: str
+    reason: str
+    workloads: tuple[str, ...]
+
+
 class BreakdownRow(msgspec.Struct, frozen=True):
     """A slice of a workload's step."""
 
@@ -247,6 +302,9 @@ class Recommendations(msgspec.Struct, frozen=True):
     """How each lever's step was chosen and how the list was ordered, in words."""
     verdict_rule: str = ""
     """What each verdict means, in words."""
+    software: tuple[SoftwareResult, ...] = ()
+    """Changes of software with evidence, the largest gain first."""
+    software_silent: tuple[SoftwareSilence, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     def __repr__(self) -> str:
