@@ -100,6 +100,8 @@ def _labelled(char: Characterization, ranks: Sequence[Mapping[str, Any]],
     notes = [*header.notes]
     quality = header.quality
     totals = dict(header.totals)
+    if device.get("sm_count"):
+        totals["sm_count"] = float(lead.get("described", {}).get("sms") or device["sm_count"])
     if on_cpu:
         notes.append(
             f"measured on the CPU ({device['name']}, {device.get('threads')} threads): its ops "

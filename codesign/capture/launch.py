@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ def run(
     *,
     timeout_s: float | None = None,
     stop: bool = False,
+    extra: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
     """Run ``command`` to its end with the capture in every Python process of it.
@@ -50,6 +51,7 @@ def run(
         settings: of a session; see `session.session`.
         timeout_s: time until the window must be captured; the command is ended then.
         stop: end the command as soon as the window is captured.
+        extra: environment variables beside ours.
         say: told what happens.
 
     Raises UsageError if the command cannot be started.
@@ -58,7 +60,7 @@ def run(
     try:
         # A session of its own: a signal at the terminal reaches us first, and no child is lost.
         child = subprocess.Popen(  # noqa: S603 - running the user's command is the job
-            list(command), env=environment(settings), start_new_session=True
+            list(command), env={**environment(settings), **(extra or {})}, start_new_session=True
         )
     except OSError as error:
         raise UsageError(f"cannot run {command[0]!r}: {error.strerror or error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,6 +41,7 @@ def characterize_command(
     timeout_s: float | None = None,
     stop: bool = False,
     keep_traces: Path | None = None,
+    extra: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Run ``command`` with the capture in each of its Python processes.
@@ -53,6 +54,7 @@ def characterize_command(
         timeout_s: time by which the window must be captured.
         stop: end the command once it is.
         keep_traces: folder for the raw traces, where they are to be kept.
+        extra: environment variables for the command.
         say: told what happens.
 
     Raises UsageError for a command that cannot be started or a wrong marker. Whatever else
@@ -67,7 +69,7 @@ def characterize_command(
     settings = replace(settings, warmup=max(1, settings.warmup))
     with session(settings) as own:
         with observed() as conditions:
-            outcome = run(command, own, timeout_s=timeout_s, stop=stop, say=say)
+            outcome = run(command, own, timeout_s=timeout_s, stop=stop, extra=extra, say=say)
         conditions.statuses = outcome.statuses
         error = problem(outcome, own, " ".join([Path(command[0]).name, *command[1:2]]))
         if not captured(list(outcome.statuses)):

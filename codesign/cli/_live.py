@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +36,11 @@ class LiveOptions:
     nproc: int | None
     shapes: bool
     model: Path | None
+    calibrate: bool
+    sms: int | None
+    sm_percent: float | None
+    lock_clock: float | None
+    allow_clock_control: bool
 
     def given(self) -> list[str]:
         """Options that were given, as they are written."""
@@ -73,6 +79,18 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
                  help="Count the ops of --workload NAME, or MODULE:FUNCTION, without running it."),
     click.option("--model", type=InputPath(), metavar="FILE",
                  help="With --shapes: sensitivity model that gives the times on --system."),
+    click.option("--calibrate", is_flag=True,
+                 help="Measure single ops here, for codesign fit --database: --preset tiny, "
+                      "standard (default), full."),
+    click.option("--sms", type=click.IntRange(1), metavar="N",
+                 help="Built-in workload: run on N SMs, as a green context."),
+    click.option("--sm-percent", type=float, metavar="PERCENT",
+                 help="Live run: on so much of the SMs, through a running MPS daemon."),
+    click.option("--lock-clock", type=click.FloatRange(100, 10_000), metavar="MHZ",
+                 help="Live run: hold the SM clock meanwhile; needs root and "
+                      "--allow-clock-control."),
+    click.option("--allow-clock-control", is_flag=True,
+                 help="Allow --lock-clock to change the clocks of this machine's GPUs."),
 )  # fmt: skip
 
 
@@ -90,13 +108,22 @@ def live_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return result
 
 
-def check_live(live: LiveOptions, builtin: bool) -> None:
+def check_live(live: LiveOptions, files: Sequence[str], workload: str | None) -> None:
     """Refuse options that would have no effect."""
     given = live.given()
-    if not builtin:
-        for option in ("--preset", "--size", "--nproc", "--shapes", "--model"):
+    builtin = workload is not None and not files
+    if live.calibrate:
+        if files or workload:
+            raise click.UsageError("--calibrate goes with no workload and no command")
+        for option in given:
+            if option not in ("--calibrate", "--preset", "--nproc"):
+                raise click.UsageError(f"{option} does not go with --calibrate")
+    elif not builtin:
+        for option in ("--preset", "--size", "--nproc", "--shapes", "--model", "--sms"):
             if option in given:
                 raise click.UsageError(f"{option} goes with --workload NAME and no command")
+    if (live.lock_clock is not None) != live.allow_clock_control:
+        raise click.UsageError("--lock-clock and --allow-clock-control go together")
     if live.shapes:
         for option in given:
             if option not in ("--preset", "--size", "--shapes", "--model"):
@@ -105,13 +132,44 @@ def check_live(live: LiveOptions, builtin: bool) -> None:
         raise click.UsageError("--model goes with --shapes")
 
 
+def run_live(
+    live: LiveOptions, files: Sequence[str], workload: str | None, *, output: Path,
+    system: str | None, quiet: bool,
+) -> Result:  # fmt: skip
+    """Calibrate, count shapes, run a built-in workload or the command ``files``."""
+    from codesign.capture.live import Result, check_writable
+    from codesign.hardware import load_system
+
+    check_writable(output)
+    if system is not None:
+        load_system(system)
+    if live.calibrate:
+        return run_calibration(live, output=output, system=system, quiet=quiet)
+    builtin = workload is not None and not files
+    if builtin and workload and live.shapes:
+        from codesign.cli._shapes import characterize_shapes
+
+        need_torch()
+        with Progress(f"counting the ops of {workload}", quiet):
+            return Result(characterize_shapes(
+                workload, live.preset or "tiny", live.size, system, live.model
+            ))  # fmt: skip
+    return run_command(
+        builtin_command(workload, live) if builtin and workload else files, live,
+        output=output, workload=workload, system=system, quiet=quiet,
+        marker="explicit" if builtin else "optimizer",
+    )  # fmt: skip
+
+
 def builtin_command(name: str, live: LiveOptions) -> list[str]:
     """What runs a built-in workload. Raises UsageError that lists what there is."""
     from codesign.capture.workloads import command_of
 
     need_torch()
     settings = _settings(live)
-    return command_of(name, live.preset or "tiny", live.size, settings.steps_needed + 1, live.nproc)
+    return command_of(
+        name, live.preset or "tiny", live.size, settings.steps_needed + 1, live.nproc, live.sms
+    )
 
 
 def need_torch() -> None:
@@ -146,14 +204,14 @@ def run_command(
     command: Sequence[str], live: LiveOptions, *, output: Path, workload: str | None,
     system: str | None, quiet: bool, marker: str = "optimizer",
 ) -> Result:  # fmt: skip
-    """Run a command under capture. Raises UsageError, DataError before it is started."""
-    from codesign.capture.live import characterize_command, check_writable
-    from codesign.hardware import load_system
+    """Run a command under capture."""
+    from codesign.capture.clock_control import locked_clock
+    from codesign.capture.live import characterize_command
+    from codesign.capture.sm_count import mps_environment
 
-    check_writable(output)
-    if system is not None:
-        load_system(system)
-    with Progress(f"running {command[0]}", quiet) as progress:
+    extra = {} if live.sm_percent is None else mps_environment(live.sm_percent)
+    clock = nullcontext() if live.lock_clock is None else locked_clock(live.lock_clock * 1e6)
+    with Progress(f"running {command[0]}", quiet) as progress, clock:
         return characterize_command(
             command, _settings(live, marker),
             workload=workload or output.stem,
@@ -161,6 +219,19 @@ def run_command(
             timeout_s=1800.0 if live.timeout is None else live.timeout,
             stop=live.stop,
             keep_traces=output.with_suffix(".traces") if live.keep_trace else None,
+            extra=extra,
+            say=progress.say,
+        )  # fmt: skip
+
+
+def run_calibration(live: LiveOptions, *, output: Path, system: str | None, quiet: bool) -> Result:
+    """Measure single ops on this machine. Raises UsageError without PyTorch."""
+    from codesign.capture.calibrate import calibrate
+
+    need_torch()
+    with Progress("calibrating", quiet) as progress:
+        return calibrate(
+            output, effort=live.preset or "standard", ranks=live.nproc or 1, system=system,
             say=progress.say,
         )  # fmt: skip
 

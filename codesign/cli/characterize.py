@@ -17,16 +17,7 @@ from codesign.cli._common import (
     warn,
     wrote,
 )
-from codesign.cli._live import (
-    LiveOptions,
-    builtin_command,
-    check_live,
-    end,
-    live_options,
-    need_torch,
-    print_workloads,
-    run_command,
-)
+from codesign.cli._live import LiveOptions, check_live, end, live_options, print_workloads, run_live
 
 if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
@@ -107,8 +98,7 @@ def command(
     if list_workloads:
         print_workloads()
         return
-    builtin = recipe is None and not traces and not files and workload is not None
-    running = builtin or (recipe is None and not traces and bool(files))
+    running = recipe is None and not traces and bool(files or workload or live.calibrate)
     if not running and (recipe is None) == (not traces):
         raise click.UsageError(
             "give one of --recipe, --from, --workload and -- COMMAND (or --list)"
@@ -124,7 +114,7 @@ def command(
         "-- COMMAND": dict.fromkeys(live.given(), True),
         "--from or -- COMMAND": {"--workload": workload is not None},
     })  # fmt: skip
-    check_live(live, builtin)
+    check_live(live, files, workload)
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
     check_overwrite(
@@ -133,22 +123,8 @@ def command(
         inputs=_inputs(recipe, [*traces, *executions, *counters, *map(Path, files)]),
         suffix=".parquet",
     )
-    if live.shapes and workload:
-        from codesign.cli._shapes import characterize_shapes
-
-        need_torch()
-        with Progress(f"counting the ops of {workload}", quiet):
-            counted = characterize_shapes(
-                workload, live.preset or "tiny", live.size, system, live.model
-            )
-        _finish(counted, output, quiet)
-        return
     if running:
-        outcome = run_command(
-            builtin_command(workload, live) if builtin and workload else files, live,
-            output=output, workload=workload, system=system, quiet=quiet,
-            marker="explicit" if builtin else "optimizer",
-        )  # fmt: skip
+        outcome = run_live(live, files, workload, output=output, system=system, quiet=quiet)
         if outcome.characterization is not None:
             _finish(outcome.characterization, output, quiet, said_later="incomplete")
         end(outcome, output)

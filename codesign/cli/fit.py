@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codesign.cli._common import Progress, check_overwrite, force_option, quiet_option, wrote
+from codesign.cli._common import (
+    InputPath,
+    Progress,
+    check_overwrite,
+    force_option,
+    quiet_option,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from codesign.sensitivity.modelfile import ModelFile, Unit
+    from codesign.sensitivity.training import TrainingSource
 
 
 @click.command("fit")
@@ -33,6 +41,9 @@ if TYPE_CHECKING:
 @click.option("--diagnostics", type=click.Path(path_type=Path), metavar="FILE",
               help="Also write a page (.html) or its content (.json): parameters with errors, "
                    "residuals, leverage, bounds, which levers the data tell apart.")  # fmt: skip
+@click.option("--database", "databases", multiple=True, type=InputPath(), metavar="FILE",
+              help="Calibration of your own GPU (characterize --calibrate) to train on, too; "
+                   "may be repeated.")  # fmt: skip
 @quiet_option
 @force_option
 def command(
@@ -42,6 +53,7 @@ def command(
     framework: str,
     seed: int,
     diagnostics: Path | None,
+    databases: tuple[Path, ...],
     quiet: bool,
     force: bool,
 ) -> None:
@@ -58,7 +70,11 @@ def command(
     from codesign.sensitivity import fit
     from codesign.sources.perfdb import PerfDB
 
-    db = PerfDB()
+    db: TrainingSource = PerfDB()
+    if databases:
+        from codesign.sources.calibration import CalibrationDB, JoinedDB
+
+        db = JoinedDB([db, CalibrationDB(databases)])
     with Progress("reading kernel tables and fitting; one to three minutes", quiet):
         model = fit(db, exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
         model.save(output)

@@ -131,7 +131,12 @@ def _positive(change: str, text: str) -> int:
 
 
 def command_of(
-    name: str, preset: str, changes: Sequence[str], iterations: int, ranks: int | None = None
+    name: str,
+    preset: str,
+    changes: Sequence[str],
+    iterations: int,
+    ranks: int | None = None,
+    sms: int | None = None,
 ) -> list[str]:
     """Program and arguments that run a built-in workload in this Python environment.
 
@@ -145,6 +150,8 @@ def command_of(
     module = ["-m", "codesign.capture.workloads", name, "--preset", preset,
               "--iterations", str(iterations)]  # fmt: skip
     module += [part for change in changes for part in ("--size", change)]
+    if sms is not None:
+        module += ["--sms", str(sms)]
     if ranks == 1:
         return [sys.executable, *module]
     return [sys.executable, "-m", "torch.distributed.run", "--standalone",
