@@ -18,6 +18,7 @@ from codesign.report.views import (
     experiments,
     levers,
     ranking,
+    software,
     verdicts,
     workloads,
 )
@@ -56,6 +57,7 @@ class ReportView:
     warnings: tuple[str, ...]
     do_not_invest: Table | None
     no_verdict: Table | None
+    software_changes: software.SoftwareView
     levers: tuple[levers.LeverView, ...]
     workloads_overview: Table
     workloads_chart: BarChart
@@ -91,6 +93,7 @@ def build(recs: Recommendations) -> ReportView:
         warnings=tuple(remark(line.replace("mm2", "mm²")) for line in recs.warnings),
         do_not_invest=verdicts.do_not_invest(recs, lever_hrefs),
         no_verdict=verdicts.no_verdict(recs, lever_hrefs),
+        software_changes=software.software_view(recs, lever_hrefs),
         levers=levers.lever_views(recs, lever_ids),
         workloads_overview=workloads.overview(recs, load_hrefs),
         workloads_chart=workloads.overview_chart(recs),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -153,6 +154,12 @@ def _result(
         hours = sum(w / getattr(gains[n], end) if n in gains else w for n, w in weights.items())
         return whole / hours
 
+    hours = {
+        f.workload: weights[f.workload] * (1.0 - 1.0 / f.gain.value) for f in findings
+    }  # fmt: skip
+    saved = sum(hours.values())
+    if saved > 0:
+        findings = [_weighed(f, hours[f.workload] / saved) for f in findings]
     weakest = min((f.confidence for f in findings), key=_LEVELS.index)
     low = [f.workload for f in findings if f.confidence != rule.confidence]
     why = rule.confidence_why
@@ -168,9 +175,14 @@ def _result(
     )  # fmt: skip
 
 
-def _with_rivals(result: SoftwareResult, keys: set[str]) -> SoftwareResult:
-    import msgspec
+def _weighed(finding: SoftwareFinding, share: float) -> SoftwareFinding:
+    """Shares of the time saved over the portfolio, of which this workload saves ``share``."""
+    replace = msgspec.structs.replace
+    ops = tuple(replace(o, saved_share=o.saved_share * share) for o in finding.ops)
+    return replace(finding, ops=ops)
 
+
+def _with_rivals(result: SoftwareResult, keys: set[str]) -> SoftwareResult:
     both = {r for r in result.rivals if r in keys}
     both |= {r.key for r in RULES if result.rule in r.rivals and r.key in keys}
     return msgspec.structs.replace(result, rivals=tuple(sorted(both)))

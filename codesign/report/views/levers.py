@@ -183,7 +183,10 @@ def _binding(lever: LeverResult, anchor: str) -> Table | None:
     return make_table(f"{anchor}-binding-table", caption, columns, rows)
 
 
-def carried_table(id: str, ops: tuple[OpShare, ...], titles: dict[str, str]) -> Table | None:
+def carried_table(
+    id: str, ops: tuple[OpShare, ...], titles: dict[str, str],
+    caption: str = "Ops that carry the gain at the largest step studied",
+) -> Table | None:  # fmt: skip
     """Ops that carry a gain, with the shape and where their time comes from."""
     if not ops:
         return None
@@ -197,5 +200,4 @@ def carried_table(id: str, ops: tuple[OpShare, ...], titles: dict[str, str]) -> 
          Cell(fmt.share(o.saved_share), o.saved_share), Cell(o.evidence)]
         for o in sorted(ops, key=lambda o: -o.saved_share)
     ]  # fmt: skip
-    caption = "Ops that carry the gain at the largest step studied"
     return make_table(id, caption, columns, rows)
