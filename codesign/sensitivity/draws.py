@@ -22,6 +22,8 @@ class Draws:
     """(n, p) parameters on the estimation scale, by unit."""
     gain: dict[UnitKey, Array]
     """(n,) factor on the log gain of a lever step, by unit; one normal per op model."""
+    clock_share: Array
+    """(n,) share of a lever's clock that tensor-bound kernels sustain, the same for all ops."""
 
     def gpu_effect(self, unit: Unit, gpu: str, architecture: str) -> Array:
         """(n,) log effect of a GPU on a unit's times: its family's and its own.
@@ -67,7 +69,8 @@ def draw(units: tuple[Unit, ...], n: int, seed: int) -> Draws:
         order = np.concatenate([rng.permutation(len(stored)) for _ in range(n // len(stored) + 1)])
         z[unit.key] = stored[order[:n]]
         gain[unit.key] = np.exp(unit.between.gain_sd * _normal(seed, f"gain/{unit.model}", n))
-    return Draws(n, seed, z, gain)
+    share = np.random.default_rng([seed, zlib.crc32(b"clock_share")]).random(n)
+    return Draws(n, seed, z, gain, share)
 
 
 def _normal(seed: int, what: str, n: int) -> Array:

@@ -30,6 +30,7 @@ from codesign.sensitivity.training import (
 
 ASSUMPTIONS = {
     "power": f"sustained clock ~ power^{POWER_CLOCK_EXPONENT:.3g}, on tensor-bound time only",
+    "sm_clock": "tensor-bound time follows a lever's clock by half, 0 to 1 drawn: power limits",
     "launch_latency": "fixed time of the smallest kernel; the fitted launches scale it",
     "hbm_efficiency": "prior 0.87 +- 5 %, from published STREAM triads on A100, H100, H200",
     "hbm_capacity": "no effect on the time of an op at a fixed configuration",

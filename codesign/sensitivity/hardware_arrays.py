@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
     from codesign.hardware.model import System
 
 Array = NDArray[np.float64]
+
+CLOCK_SHARE = 0.5
+"""Assumed: share of the log of a higher clock that tensor-bound kernels sustain. Under their
+power limit they may sustain none of it, far from the limit all; draws take it evenly from 0
+to 1. No shipped part tells: where the clock rose, the power limit rose with it."""
 
 PRECISION_INDEX = {name: index for index, name in enumerate(PRECISIONS)}
 
@@ -70,10 +76,17 @@ class HardwareArrays:
     """1.0 where the tensor cores scale blocks of inputs themselves (Blackwell and later)."""
     power_ratio: Array
     """Product of the ``power`` levers applied; 1.0 for a shipped system."""
+    clock_ratio: Array
+    """Product of the ``sm_clock`` levers applied; 1.0 for a shipped system."""
     peaks_flops_per_s: Array
     """(systems, len(PRECISIONS)) dense peak by `PRECISION_INDEX`; NaN if there is none."""
     native: NDArray[np.bool_]
     """(systems, len(PRECISIONS)): the part has a rate of its own for the precision."""
+
+    def sustaining(self, clock_share: float) -> HardwareArrays:
+        """The same where tensor cores sustain ``clock_share`` of a lever's clock, not half."""
+        peaks = self.peaks_flops_per_s * self.clock_ratio ** (clock_share - CLOCK_SHARE)
+        return replace(self, peaks_flops_per_s=peaks)
 
     def peak_flops_per_s(self, precision_index: Array) -> Array:
         """Dense peak of each op on each system: (systems, ops)."""
@@ -101,6 +114,7 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
 
     peaks = np.array([[_peak(s, p)[0] for p in PRECISIONS] for s in systems], dtype=np.float64)
     native = np.array([[_peak(s, p)[1] for p in PRECISIONS] for s in systems], dtype=np.bool_)
+    clock_ratio = column([_ratio(s, "sm_clock") for s in systems])
     return HardwareArrays(
         names=tuple(s.name for s in systems),
         gpus=tuple(s.gpu.name for s in systems),
@@ -118,18 +132,15 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
         in_switch_reduction=column([float(s.in_switch_reduction) for s in systems]),
         asynchronous_mma=column([float(s.gpu.architecture in _ASYNCHRONOUS_MMA) for s in systems]),
         block_scaled_mma=column([float(s.gpu.architecture in _BLOCK_SCALED_MMA) for s in systems]),
-        power_ratio=column([_power_ratio(s) for s in systems]),
-        peaks_flops_per_s=peaks,
+        power_ratio=column([_ratio(s, "power") for s in systems]),
+        clock_ratio=clock_ratio,
+        peaks_flops_per_s=peaks * clock_ratio ** (CLOCK_SHARE - 1.0),
         native=native,
     )
 
 
-def _power_ratio(system: System) -> float:
-    ratio = 1.0
-    for lever, factor in system.levers:
-        if lever == "power":
-            ratio *= factor
-    return ratio
+def _ratio(system: System, lever: str) -> float:
+    return math.prod(factor for name, factor in system.levers if name == lever)
 
 
 def _peak(system: System, precision: str) -> tuple[float, bool]:

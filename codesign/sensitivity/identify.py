@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.sensitivity.estimate import ROWS_WORTH, Block, Estimate, natural
-from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
+from codesign.sensitivity.hardware_arrays import CLOCK_SHARE, PRECISION_INDEX, Array, HardwareArrays
 from codesign.sensitivity.modelfile import Identification
 from codesign.sensitivity.op_model import OpModel
 
@@ -66,7 +66,7 @@ def scaled(hw: HardwareArrays, lever: str, factor: float) -> HardwareArrays:
         return replace(
             hw, tensor_clock_hz=hw.tensor_clock_hz * factor,
             boost_clock_hz=hw.boost_clock_hz * factor,
-            peaks_flops_per_s=hw.peaks_flops_per_s * factor,
+            peaks_flops_per_s=hw.peaks_flops_per_s * factor**CLOCK_SHARE,
         )  # fmt: skip
     if lever in _PRECISIONS:
         peaks = hw.peaks_flops_per_s.copy()
@@ -125,6 +125,12 @@ def _of_unit(item: Evidence) -> dict[str, Identification]:
         elif lever == "power":
             verdicts[lever] = Identification(
                 "assumed", "acts through the sustained clock as power^(1/3) on tensor-bound time"
+            )
+        elif lever == "sm_clock" and any(acts[p] for p in _PRECISIONS):
+            verdicts[lever] = Identification(
+                "assumed",
+                "how much of a higher clock tensor-bound kernels sustain under their power limit "
+                "is not measured: draws take it from none to all, the estimate is half",
             )
         elif not moves[lever]:
             gpus = ", ".join(b.gpu for b, on in zip(blocks, where[lever], strict=True) if on)

@@ -90,7 +90,8 @@ class SensitivityModel:
             drawn_shifts = {name: draws.effects(part.unit, name) for name in families_of(hw)}
             for index in range(draws.n):
                 shifts = {name: rows[index] for name, rows in drawn_shifts.items()}
-                values = part.times(draws.z[part.unit.key][index], hw, shifts)
+                sustained = hw.sustaining(float(draws.clock_share[index]))
+                values = part.times(draws.z[part.unit.key][index], sustained, shifts)
                 stretch = draws.gain[part.unit.key][index]
                 drawn = values[base] * (values[: len(systems)] / values[base]) ** stretch
                 out[index][:, part.rows] = part.count * drawn * effects[index][:, None]

@@ -92,6 +92,19 @@ def test_lever_uncertainty_grows_with_distance(fake_model) -> None:
     assert spread[0] < spread[1] < spread[2]
 
 
+def test_a_tensor_bound_op_gains_between_none_and_all_of_a_clock(fake_model) -> None:
+    """A power limit may take all of a higher clock: half is the estimate, 0 to 1 are drawn."""
+    ops = gemm_ops(1)
+    ops[["m", "n", "k"]] = [[16384, 16384, 16384]]
+    systems = [load_system("hgx-h100"), apply_lever(load_system("hgx-h100"), "sm_clock", 1.21)]
+    point = fake_model.times(ops, systems)[:, 0]
+    assert point[0] / point[1] == pytest.approx(1.1, rel=0.02)
+    drawn = fake_model.times(ops, systems, fake_model.draws(200))[:, :, 0]
+    gains = np.sort(drawn[:, 0] / drawn[:, 1])
+    assert 1.0 <= gains[0] < 1.03
+    assert 1.18 < gains[-1] < 1.3
+
+
 def test_fp8_rate_does_nothing_to_bf16(fake_model) -> None:
     base = load_system("hgx-h100")
     times = fake_model.times(gemm_ops(50), [base, apply_lever(base, "fp8_throughput", 2.0)])
