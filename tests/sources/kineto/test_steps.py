@@ -113,3 +113,14 @@ def test_kernels_of_a_graph_wait_for_each_other_and_not_for_the_host(tmp_path: P
     (step,) = read_kineto(write(tmp_path, events)).header.steps
     assert step.idle_s == pytest.approx(70e-6)
     assert step.host_bound_s == pytest.approx(0.0, abs=1e-12)
+
+
+def test_gaps_of_a_millisecond_are_stalls_and_shorter_ones_are_not(tmp_path: Path) -> None:
+    # Kernels of 100 us at 0, 500 and 2100: gaps of 400, 1500, and 300 to the end of step 0,
+    # which goes on for 900 in step 1: 1200 in all.
+    events = [annotation(0, 2500, "ProfilerStep#0"), annotation(2500, 2000, "ProfilerStep#1"),
+              kernel(0, 100), kernel(500, 100), kernel(2100, 100), kernel(3400, 1100)]  # fmt: skip
+    first, second = read_kineto(write(tmp_path, events)).header.steps
+    assert first.stall_s == pytest.approx((1500 + 300) * 1e-6)
+    assert second.stall_s == pytest.approx(900e-6)
+    assert first.idle_s == pytest.approx((400 + 1500 + 300) * 1e-6)
