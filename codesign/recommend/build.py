@@ -18,8 +18,12 @@ from codesign._common.files import sha256
 from codesign.hardware.cost_ranges import draw_inputs
 from codesign.hardware.costs import cost_draws, cost_of, die_note, load_costs
 from codesign.recommend.assumptions import assumptions
-from codesign.recommend.caveats import Doubt, doubts, general_warnings, worthwhile
+from codesign.recommend.blind_errors import blind_errors
+from codesign.recommend.carriers import saved_shares
+from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_warnings, worthwhile
+from codesign.recommend.contradiction import contradicted
 from codesign.recommend.levers import LeverPlan, lever_result, plan_levers
+from codesign.recommend.other_costs import first_by
 from codesign.recommend.pairs import pair_results, pair_systems
 from codesign.recommend.portfolio import COST_UNITS, Portfolio, baseline_of
 from codesign.recommend.rank import Pick, ordered, p_best, pick, ranking_rule, recommendation
@@ -93,23 +97,40 @@ def recommend(
         lever_result(study, plan, evaluation, first, price)
         for plan, first in zip(plans, firsts, strict=True)
     ]
+    results = [
+        contradicted(result, backtest, _carriers(study, evaluation, plan, first))
+        for result, plan, first in zip(results, plans, firsts, strict=True)
+    ]
     picks = ordered([pick(portfolio, r, f) for r, f in zip(results, firsts, strict=True)])
     pairs = pair_results(study, evaluation, pair_systems(study, picks), price)
     workloads = _workloads(study, evaluation)
-    known = doubts(study, evaluation, picks)
+    erring, minor = blind_errors(study, evaluation, picks, backtest)
+    known = [*doubts(study, evaluation, picks), *erring]
     advised, silent = software(chars, study.weights, start, model)
     return Recommendations(
         title=portfolio.title, audience=portfolio.audience, generated_at=timestamp(),
         baseline=start.name, baseline_title=start.title or start.name,
         ranking_cost=COST_UNITS[portfolio.ranking],
-        recommendations=_recommendations(study, evaluation, picks, known, prices),
+        recommendations=_recommendations(
+            study, evaluation, picks, [*known, *minor], prices),
         levers=_as_ranked(results, [p.result.lever for p in picks]),
         pairs=pairs, workloads=workloads, backtest=backtest or Backtest(),
         assumptions=assumptions(study, prices),
         warnings=_warnings(study, evaluation, picks, known, workloads, backtest),
         provenance=_provenance(study, inputs or Inputs()), ranking_rule=ranking_rule(portfolio),
-        verdict_rule=verdict_rule(portfolio), software=advised, software_silent=silent,
+        verdict_rule=verdict_rule(portfolio),
+        first_by=first_by(portfolio, results, firsts), software=advised, software_silent=silent,
     )  # fmt: skip
+
+
+def _carriers(
+    study: Study, evaluation: Evaluation, plan: LeverPlan, first: int
+) -> dict[str, float]:
+    """Workload -> share of the time that the lever saves at its largest step."""
+    if not plan.systems:
+        return {}
+    shares = saved_shares(study, evaluation, first + len(plan.systems) - 1)
+    return {name: float(values.sum()) for name, values in shares.items()}
 
 
 def _starts(plans: list[LeverPlan]) -> list[int]:
@@ -130,13 +151,20 @@ def _recommendations(
             study, evaluation, chosen, rank=place + 1, p=probability.get(chosen.result.lever),
             would_change=sentences(study, evaluation, picks, place, drawn),
             verdict=worth(study.portfolio, picks, place),
-            caveats=tuple(
-                f"{doubt.text}: {how}" for doubt in known for lever, _, how in doubt.levers
-                if lever == chosen.result.lever
-            ),
+            caveats=_caveats(chosen, known),
         )
         for place, chosen in enumerate(picks)
     )  # fmt: skip
+
+
+def _caveats(chosen: Pick, known: list[Doubt]) -> tuple[str, ...]:
+    lever = chosen.result.lever
+    found = [
+        f"{doubt.text}: {how}" for doubt in known for name, _, how in doubt.levers if name == lever
+    ]
+    if chosen.result.status == "assumed" and chosen.point is not None:
+        found.append(ASSUMED_INTERVAL)
+    return tuple(found)
 
 
 def _drawn_costs(

@@ -35,6 +35,10 @@ _RELIES = {
 _QUANTITIES = {
     "idle": "idle time", "launch": "launch times", "exposed": "how much communication is exposed",
 }  # fmt: skip
+ASSUMED_INTERVAL = (
+    "its effect is assumed, and its interval covers only what is modelled: whether the assumption "
+    "holds is not in it"
+)
 _HEATS = ("sm_count", "sm_clock", "bf16_throughput", "fp8_throughput", "fp4_throughput")
 
 

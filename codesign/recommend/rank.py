@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-BY_COST, BY_GAIN, ASSUMED, UNSURE, UNSUPPORTED, NOTHING = range(6)
+BY_COST, BY_GAIN, ASSUMED, CONTRADICTED, UNSURE, UNSUPPORTED, NOTHING = range(7)
 """Groups of the ranked list, in order. See `ranking_rule`."""
 
 
@@ -36,6 +36,13 @@ class Pick:
     group: int
     note: str
     """How the step was chosen, or why it stands where it does."""
+    small: bool = False
+    """It gains less than the portfolio's ``min_gain``, so it stands behind all that gain more."""
+
+    @property
+    def tier(self) -> int:
+        """First of all orders: what gains enough, what gains less, what gains nothing."""
+        return 2 if self.group == NOTHING else int(self.small)
 
     @property
     def criterion(self) -> float:
@@ -62,12 +69,17 @@ def ranking_rule(portfolio: Portfolio) -> str:
         "interval lies above 1, that fit the budgets and that gain at least "
         f"{percent(portfolio.min_gain)}; if none gains that much, among those above 1. A lever "
         "whose cost no source gives is recommended at its largest step before saturation. "
-        f"Order: first levers with a cost, by gain per {unit}; then those without, by gain; then "
-        "those whose effect is an assumption that no measurement tested, by gain; then those whose "
+        f"Order: a lever that gains under {percent(portfolio.min_gain)} at that step stands behind "
+        f"all that gain more, however little it costs. Among either: first levers with a cost, by "
+        f"gain per {unit}; then those without, by gain; then "
+        "those whose effect is an assumption that no measurement tested, by gain; then those "
+        "whose effect a measurement contradicts, by gain; then those whose "
         "interval reaches down to 1; then those that the data cannot identify or the budgets "
-        "exclude; last those without effect, not studied or impossible. P(best) is the share of "
-        "joint draws in which a lever is first by its criterion among those that measurements "
-        "identify: gain per cost among levers with a cost, gain among all. The list is ordered by "
+        "exclude. Last of all those without effect, not studied or impossible. P(best) is the "
+        f"share of joint draws in which a lever gains at least {percent(portfolio.min_gain)} and "
+        "is first by its criterion among those that do and that measurements "
+        "identify: gain per cost among levers with a cost, gain among all; a draw in which none "
+        "gains that much has no winner. The list is ordered by "
         "costs as printed; the draws take each cost value from the range that its sources leave "
         "open, evenly in proportion, or from an assumed range where none gives one (see "
         "Assumptions)."
@@ -88,12 +100,15 @@ def pick(portfolio: Portfolio, result: LeverResult, first: int) -> Pick:
         UNSUPPORTED if result.status == "not_identifiable" or not fits
         else UNSURE if not sure
         else ASSUMED if result.status == "assumed"
+        else CONTRADICTED if result.status == "contradicted"
         else BY_GAIN if result.points[chosen].gain_per_cost is None
         else BY_COST
     )  # fmt: skip
     if not fits:
         note = "no step that gains fits the budgets; " + note
-    return Pick(result, result.points[chosen], first + chosen, group, note)
+    point = result.points[chosen]
+    small = point.gain.value - 1 < portfolio.min_gain
+    return Pick(result, point, first + chosen, group, note, small)
 
 
 def _choose(portfolio: Portfolio, result: LeverResult, steps: list[int]) -> tuple[int, str]:
@@ -139,7 +154,7 @@ def _fits(portfolio: Portfolio, cost: Cost | None) -> bool:
 
 def ordered(picks: Sequence[Pick]) -> list[Pick]:
     """The ranked list; equal criteria stand in alphabetical order."""
-    return sorted(picks, key=lambda p: (p.group, -p.criterion, p.result.lever))
+    return sorted(picks, key=lambda p: (p.tier, p.group, -p.criterion, p.result.lever))
 
 
 def p_best(
@@ -170,11 +185,18 @@ def p_best(
     ], axis=1)  # fmt: skip
     priced = ~np.isnan(point)
     result: dict[str, float] = {}
-    by_gain = _wins(gains)
-    by_cost = _wins(np.where(priced, gains / np.where(priced, costs, 1.0), -np.inf))
+    enough = worth_it(gains, study.portfolio.min_gain)
+    by_gain = _wins(np.where(enough, gains, -np.inf))
+    per_cost = gains / np.where(priced, costs, 1.0)
+    by_cost = _wins(np.where(priced & enough, per_cost, -np.inf))
     for index, rival in enumerate(rivals):
         result[rival.result.lever] = float((by_cost if priced[index] else by_gain)[index])
     return result
+
+
+def worth_it(gain: Array, least: float) -> NDArray[np.bool_]:
+    """Whether gains, less 1, reach the least that is worth a lever's place."""
+    return np.asarray(gain >= least - 1e-12)
 
 
 def _wins(score: Array) -> Array:
@@ -194,7 +216,7 @@ def recommendation(
         return _refused(result, rank)
     shares = saved_shares(study, evaluation, chosen.index)
     return Recommendation(
-        rank=rank, kind="hardware", lever=result.lever, headline=_headline(result),
+        rank=rank, kind="hardware", lever=result.lever, headline=headline_of(result),
         factor=point.factor, label=point.label, gain=point.gain, status=result.status,
         cost=point.cost, gain_per_cost=point.gain_per_cost,
         ranked_by=_ranked_by(portfolio, chosen), p_best=p,
@@ -205,7 +227,8 @@ def recommendation(
     )  # fmt: skip
 
 
-def _headline(result: LeverResult) -> str:
+def headline_of(result: LeverResult) -> str:
+    """The lever's title as a piece of advice."""
     if result.lever == "launch_latency":
         return f"Lower {inside(result.title)}"
     return result.title
@@ -216,6 +239,8 @@ def _ranked_by(portfolio: Portfolio, chosen: Pick) -> str:
     point = chosen.point
     if chosen.group == ASSUMED:
         return "gain (its effect is an assumption that no measurement tested)"
+    if chosen.group == CONTRADICTED:
+        return "gain (a measurement contradicts its effect)"
     if chosen.group == BY_COST or point is None or point.gain_per_cost is not None:
         return f"gain per {unit}"
     if point.cost is None:
@@ -239,7 +264,7 @@ def _refused(result: LeverResult, rank: int) -> Recommendation:
     from codesign.recommend.schema import Interval
 
     return Recommendation(
-        rank=rank, kind="hardware", lever=result.lever, headline=_headline(result), factor=1.0,
+        rank=rank, kind="hardware", lever=result.lever, headline=headline_of(result), factor=1.0,
         label="not possible", gain=Interval(1.0, 1.0, 1.0), status="refused", cost=None,
         gain_per_cost=None, ranked_by="gain (refused)", p_best=None, reason=result.reason,
         by_workload={}, carried_by=(), evidence={}, would_change=(), refuted_by="", verdict="none",

@@ -13,16 +13,19 @@ SCHEMA_VERSION = 1
 
 __all__ = [
     "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
-    "Interval", "Level", "LeverPoint", "LeverResult", "OpShare", "PairResult", "Provenance",
-    "Recommendation", "Recommendations", "RooflinePoint", "SoftwareFinding", "SoftwareResult",
-    "SoftwareSilence", "Status", "Verdict",
-    "WorkloadBacktestRow", "WorkloadResult",
+    "FirstByCost", "Interval", "Level", "LeverPoint", "LeverResult", "OpShare", "PairResult",
+    "Provenance", "Recommendation", "Recommendations", "RooflinePoint", "SoftwareFinding",
+    "SoftwareResult", "SoftwareSilence", "Status", "Verdict", "WorkloadBacktestRow",
+    "WorkloadResult",
 ]  # fmt: skip
 
-Status = Literal["identified", "assumed", "not_identifiable", "no_effect", "not_studied", "refused"]
+Status = Literal[
+    "identified", "assumed", "contradicted", "not_identifiable", "no_effect", "not_studied",
+    "refused",
+]  # fmt: skip
 Verdict = Literal[
     "first", "strong", "costly", "unpriced", "untested", "marginal", "uncertain", "over_budget",
-    "open", "none",
+    "contradicted", "open", "none",
 ]  # fmt: skip
 """See ``verdict_rule`` of the file. ``open``: the study cannot say."""
 
@@ -107,6 +110,23 @@ class LeverResult(msgspec.Struct, frozen=True):
     carried_by: tuple[OpShare, ...]
     refuted_by: str
     """A measurement on hardware of today that would refute the claim."""
+    contradicted_by: str = ""
+    """Natural experiments of the backtest that speak against the projected effect."""
+
+
+class FirstByCost(msgspec.Struct, frozen=True):
+    """The lever that would be first if another kind of cost ranked the list."""
+
+    ranking_cost: str
+    """Unit of that cost, such as ``mm2 per GPU``."""
+    lever: str
+    """Empty where no lever that is worth it has such a cost."""
+    headline: str
+    factor: float
+    label: str
+    gain: Interval
+    gain_per_cost: float | None
+    """Portfolio gain in per cent per unit of that cost."""
 
 
 class PairResult(msgspec.Struct, frozen=True):
@@ -302,6 +322,8 @@ class Recommendations(msgspec.Struct, frozen=True):
     """How each lever's step was chosen and how the list was ordered, in words."""
     verdict_rule: str = ""
     """What each verdict means, in words."""
+    first_by: tuple[FirstByCost, ...] = ()
+    """By each kind of cost that does not rank."""
     software: tuple[SoftwareResult, ...] = ()
     """Changes of software with evidence, the largest gain first."""
     software_silent: tuple[SoftwareSilence, ...] = ()

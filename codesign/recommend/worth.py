@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from codesign.recommend.portfolio import COST_UNITS, Portfolio
-from codesign.recommend.rank import ASSUMED, BY_COST, BY_GAIN, NOTHING, UNSUPPORTED, UNSURE, Pick
+from codesign.recommend.rank import (
+    ASSUMED,
+    BY_COST,
+    BY_GAIN,
+    CONTRADICTED,
+    NOTHING,
+    UNSUPPORTED,
+    UNSURE,
+    Pick,
+)
 from codesign.recommend.schema import Verdict
 from codesign.recommend.wording import percent
 
@@ -20,10 +29,12 @@ def verdict_rule(portfolio: Portfolio) -> str:
         percent(portfolio.min_gain),
     )
     return (
-        f"First: the head of the list. Strong: at least a third of its gain per {unit}. Costly: "
+        f"First: the head of the list, if it gains {least} and measurements identify it. "
+        f"Strong: at least a third of its gain per {unit}. Costly: "
         f"less than that. Unpriced: no source gives its cost in {unit}. Untested: its "
         f"effect is an assumption. Marginal: it gains under {least}. Uncertain: its interval "
-        "reaches down to 1. Over budget: no step fits. Open: the study cannot say. None: no effect."
+        "reaches down to 1. Contradicted: a natural experiment of the backtest excludes what is "
+        "projected. Over budget: no step fits. Open: the study cannot say. None: no effect."
     )
 
 
@@ -37,6 +48,7 @@ def worth(portfolio: Portfolio, picks: Sequence[Pick], place: int) -> Verdict:
         NOTHING: "open" if status == "not_studied" else "none",
         UNSUPPORTED: "open" if status == "not_identifiable" else "over_budget",
         UNSURE: "uncertain",
+        CONTRADICTED: "contradicted",
     }
     if chosen.group in by_group:
         return by_group[chosen.group]

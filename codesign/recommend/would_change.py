@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from codesign.recommend.carriers import saved_shares, share_by
 from codesign.recommend.levers import gain_per_cost
 from codesign.recommend.portfolio import COST_UNITS
-from codesign.recommend.rank import BY_COST, BY_GAIN, Pick
+from codesign.recommend.rank import BY_COST, BY_GAIN, Pick, worth_it
 from codesign.recommend.wording import amount, inside, percent
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 
 MEASURED = ("measured", "interpolated")
 _GRID = 2001
+_BEHIND = 1e12
+"""More than any gain per cost."""
 
 
 def sentences(
@@ -35,15 +37,18 @@ def sentences(
     chosen = picks[place]
     if chosen.point is None or chosen.group not in (BY_COST, BY_GAIN):
         return ()
-    below = next((p for p in picks[place + 1 :] if p.group == chosen.group), None)
+    like = [
+        p for p in picks[place + 1 :] if (p.tier, p.group) == (chosen.tier, chosen.group)
+    ]  # fmt: skip
+    below = like[0] if like else None
     found: list[str] = []
     if below is not None and below.point is not None:
         found.append(_overlap(study, evaluation, chosen, below, cost_draws or {}))
         found.append(_cost(study, chosen, below))
-        found += _bounds(study, chosen, [p for p in picks[place + 1 :] if p.group == BY_COST])
+        found += _bounds(study, chosen, like)
         found.append(_weight(study, evaluation, chosen, below))
     found.append(_evidence(study, evaluation, chosen))
-    found.append(_common_step(picks, place))
+    found.append(_common_step(picks, place, study.portfolio.min_gain))
     found.append(_other_costs(study, picks, place))
     return tuple(sentence for sentence in found if sentence)
 
@@ -54,16 +59,24 @@ def _overlap(
     draws = evaluation.gain_draws[1:]
     if not len(draws):
         return ""
+    least = study.portfolio.min_gain
     mine, other = (
-        (draws[:, p.index] - 1)
-        / (costs.get(p.result.lever, _divisor(study, p)) if p.group == BY_COST else 1.0)
+        _score(
+            draws[:, p.index] - 1, least,
+            costs.get(p.result.lever, _divisor(study, p)) if p.group == BY_COST else 1.0,
+        )
         for p in (chosen, below)
-    )
+    )  # fmt: skip
     behind = float((other > mine).mean())
     name = below.result.title
     if behind == 0:
         return f"It stays ahead of {name}, the next, in all of {len(draws)} joint draws."
     return f"{name}, the next, is ahead of it in {percent(behind)} of the joint draws."
+
+
+def _score(gain: Array, least: float, cost: Array | float) -> Array:
+    """What orders options: gain per cost, all that gain too little behind all that gain more."""
+    return np.asarray(gain / cost - np.where(worth_it(gain, least), 0.0, _BEHIND))
 
 
 def _divisor(study: Study, chosen: Pick) -> float:
@@ -126,7 +139,7 @@ def _weight(study: Study, evaluation: Evaluation, chosen: Pick, below: Pick) -> 
     for name, weight in study.weights.items():
         if weight >= 1:
             continue
-        at = swap_weight(study.weights, name, gains, costs)
+        at = swap_weight(study.weights, name, gains, costs, study.portfolio.min_gain)
         if at is not None and (nearest is None or abs(at - weight) < nearest[0]):
             nearest = (abs(at - weight), name, at)
     if nearest is None:
@@ -140,19 +153,22 @@ def _weight(study: Study, evaluation: Evaluation, chosen: Pick, below: Pick) -> 
 
 
 def swap_weight(
-    weights: dict[str, float], name: str, gains: Sequence[dict[str, float]], costs: Sequence[float]
-) -> float | None:
+    weights: dict[str, float], name: str, gains: Sequence[dict[str, float]],
+    costs: Sequence[float], least: float = 0.0,
+) -> float | None:  # fmt: skip
     """Weight of ``name`` nearest to its own at which the second option overtakes the first.
 
     The other weights keep their proportions. ``gains`` hold each option's gain by
-    workload; an option scores (portfolio gain - 1) / cost. None if no weight does it.
+    workload; an option scores (portfolio gain - 1) / cost, behind every other if it gains
+    under ``least``. None if no weight does it.
     """
     rest = 1 - weights[name]
     grid = np.linspace(0.0, 1.0, _GRID)
     score = []
     for by_workload, cost in zip(gains, costs, strict=True):
         others = sum(w / by_workload[k] for k, w in weights.items() if k != name) / rest
-        score.append((1 / (grid / by_workload[name] + (1 - grid) * others) - 1) / cost)
+        gain = 1 / (grid / by_workload[name] + (1 - grid) * others) - 1
+        score.append(_score(gain, least, cost))
     lead: Array = score[0] - score[1]
     behind = np.flatnonzero(lead < 0)
     if not behind.size:
@@ -180,15 +196,22 @@ def _evidence(study: Study, evaluation: Evaluation, chosen: Pick) -> str:
     )
 
 
-def _common_step(picks: Sequence[Pick], place: int) -> str:
-    """Its place if all levers that can take the same step do so, by the same criterion."""
+def _common_step(picks: Sequence[Pick], place: int, least: float) -> str:
+    """Its place if all levers that can take the same step do so, by the same criterion.
+
+    Levers that gain under ``least`` there count only beside one that does so itself.
+    """
     chosen = picks[place]
     assert chosen.point is not None
     factor = chosen.point.factor
+    if chosen.small:
+        least = 0.0
     scores: dict[str, float] = {}
     for rival in picks:
         point = next((p for p in rival.result.points if abs(p.factor - factor) < 0.02), None)
         if rival.group != chosen.group or point is None:
+            continue
+        if not worth_it(np.array(point.gain.value - 1), least):
             continue
         value = point.gain_per_cost if chosen.group == BY_COST else point.gain.value
         if value is not None:
@@ -198,8 +221,8 @@ def _common_step(picks: Sequence[Pick], place: int) -> str:
     position = sorted(scores, key=lambda t: (-scores[t], t)).index(chosen.result.title) + 1
     change = f"{(factor - 1) * 100:+.0f} %"
     return (
-        f"At a common step of {change} it is number {position} of the {len(scores)} levers "
-        f"that can take it."
+        f"At a common step of {change} it is number {position} of the {len(scores)} levers that "
+        f"can take it{'' if least == 0 else f' and gain {percent(least)} by it'}."
     )
 
 
@@ -209,7 +232,10 @@ def _other_costs(study: Study, picks: Sequence[Pick], place: int) -> str:
     for kind, unit in COST_UNITS.items():
         if kind == study.portfolio.ranking:
             continue
-        scores = {p.result.lever: _per(p, kind) for p in picks if p.group in (BY_COST, BY_GAIN)}
+        scores = {
+            p.result.lever: _per(p, kind) for p in picks
+            if p.group in (BY_COST, BY_GAIN) and p.small <= picks[place].small
+        }  # fmt: skip
         known = {lever: score for lever, score in scores.items() if score is not None}
         lever = picks[place].result.lever
         if lever in known and len(known) > 1:

@@ -137,7 +137,8 @@ def _ranking_chart(recs: Recommendations) -> DotChart | None:
     return dot_chart(
         "ranking-chart", "Gain by cost",
         "Portfolio gain of each recommendation with its 90 % interval, grouped by cost; the "
-        "number is its rank. Hollow: the effect is not identified by data.",
+        "number is its rank. Hollow: the effect is not identified by data, and its interval covers "
+        "only what is modelled.",
         axis_label="portfolio gain (speedup); x1 is no change", inputs=inputs, reference=1.0,
         tick_format="x{:g}",
     )  # fmt: skip

@@ -13,6 +13,8 @@ from codesign.report.text import sentence
 
 # How many misses of a kind are spelled out; the table has them all.
 NAMED_MISSES = 6
+WHOLE = 0.8
+"""Scored share under which a gain is also given on the whole step."""
 COMPOSED = "Both sides are composed from measured kernels; no end-to-end run is among them."
 
 
@@ -44,8 +46,41 @@ def _workload_lines(rows: Sequence[WorkloadBacktestRow]) -> list[str]:
         f"{hits} of {len(rows)} measured gains fell inside the projected 90 % interval; nine of "
         f"ten is what the interval promises. On average it is ±{fmt.share(half_width(rows))} "
         f"wide{wide}.",
+        scored_words(rows),
+        *_low_shares(rows),
         COMPOSED,
     ]
+
+
+def scored_words(rows: Sequence[WorkloadBacktestRow]) -> str:
+    """How much of the step time these scores are about."""
+    shares = [r.scored_share for r in rows]
+    text = f"Scored is {fmt.share(median(shares))} of the step time, median"
+    low = sum(s < WHOLE for s in shares)
+    if not low:
+        return f"{text}."
+    return (
+        f"{text}; in {low} of {len(rows)} it is under {fmt.share(WHOLE)}, "
+        f"{fmt.share(min(shares))} at least."
+    )
+
+
+def _low_shares(rows: Sequence[WorkloadBacktestRow]) -> list[str]:
+    """What a gain on a small part of the step means for the whole of it."""
+    if all(r.scored_share >= WHOLE for r in rows):
+        return []
+    low = min(rows, key=lambda r: (r.scored_share, r.workload, r.target))
+    return [
+        f"A measured gain is that of the scored part. On {low.workload} from {low.source} to "
+        f"{low.target}, {fmt.share(low.scored_share)} of the step was measured on both sides and "
+        f"gained {fmt.speedup(low.measured_gain)}; if the rest gained nothing, that is "
+        f"{fmt.speedup(whole_gain(low.measured_gain, low.scored_share))} on the whole step."
+    ]
+
+
+def whole_gain(gain: float, scored_share: float) -> float:
+    """Gain of a step of which ``scored_share`` gains ``gain`` and the rest stays as it is."""
+    return 1.0 / (1.0 - scored_share * (1.0 - 1.0 / gain))
 
 
 def half_width(rows: Sequence[WorkloadBacktestRow]) -> float:
@@ -147,18 +182,31 @@ def workload_table(backtest: Backtest) -> Table | None:
         return None
     columns = (Column("No.", True), Column("Workload"), Column("From"), Column("To (unseen)"),
                Column("Measured gain", True), Column("Projected gain", True), Column("Error", True),
-               Column("Inside 90 %?"), Column("Trained on", wide=True))  # fmt: skip
+               Column("Inside 90 %?"),
+               Column("Scored share", True, "of the source's step: rows measured on both sides"),
+               Column("On the whole step", True, "measured gain if the rest of the step gained "
+                      "nothing; given where the scored share is under 80 %"),
+               Column("Trained on", wide=True))  # fmt: skip
     rows = [
         [Cell(str(i), i), Cell(r.workload), Cell(r.source), Cell(r.target),
          Cell(fmt.speedup(r.measured_gain), r.measured_gain),
          Cell(fmt.gain(r.projected_gain), r.projected_gain.value),
          Cell(fmt.signed_share(r.error), r.error),
          Cell("yes") if r.covered else Cell("no: missed", tag="miss"),
-         Cell(", ".join(r.trained_on))]
+         Cell(fmt.share(r.scored_share), r.scored_share,
+              tag="miss" if r.scored_share < WHOLE else ""),
+         _on_whole(r), Cell(", ".join(r.trained_on))]
         for i, r in enumerate(backtest.workloads, start=1)
     ]  # fmt: skip
     return make_table("backtest-workloads", "Workloads: projected against measured", columns, rows,
                       row_header=1)  # fmt: skip
+
+
+def _on_whole(r: WorkloadBacktestRow) -> Cell:
+    if r.scored_share >= WHOLE:
+        return Cell(fmt.DASH)
+    gain = whole_gain(r.measured_gain, r.scored_share)
+    return Cell(fmt.speedup(gain), gain)
 
 
 def op_table(backtest: Backtest) -> Table | None:

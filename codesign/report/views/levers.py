@@ -12,6 +12,7 @@ from codesign.report.charts.curves import CurveChart, common_domain, gain_curve
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
 from codesign.report.text import remark, sentence
 from codesign.report.views import costs
+from codesign.report.views.ranking import ASSUMED_INTERVAL
 from codesign.report.views.terms import STATUS_WORDS
 from codesign.report.views.verdicts import advice, undecided
 
@@ -71,7 +72,17 @@ def _facts(lever: LeverResult) -> tuple[tuple[str, str], ...]:
         return tuple(facts)
     if lever.points:
         last = lever.points[-1]
-        facts.append(("Largest step studied", f"{last.label}: {fmt.gain(last.gain)}"))
+        facts.append(
+            (
+                "Largest step studied",
+                f"{last.label}: {fmt.gain(last.gain)}"
+                + (
+                    " (assumed: the interval covers only what is modelled)"
+                    if lever.status == "assumed"
+                    else ""
+                ),
+            )
+        )
     facts.append(("Elasticity", elasticity_words(lever.elasticity)))
     if lever.saturates_at == 1.0:
         facts.append(("Saturates", sentence(lever.saturation_note) or "From the start."))
@@ -114,12 +125,16 @@ def _steps(recs: Recommendations, lever: LeverResult, anchor: str) -> Table | No
                *costs.columns(recs.ranking_cost)]  # fmt: skip
     rows = [
         [Cell(p.label, p.factor), Cell(fmt.factor(p.factor), p.factor),
-         Cell(fmt.gain(p.gain), p.gain.value, tag="strong"),
+         Cell(fmt.gain(p.gain), p.gain.value, _assumed(lever, notes), tag="strong"),
          *costs.cells(p.cost, p.gain_per_cost, recs.ranking_cost, notes)]
         for p in lever.points
     ]  # fmt: skip
     caption = f"{lever.title}: gain and cost at each step"
     return make_table(f"{anchor}-steps", caption, columns, rows, notes)
+
+
+def _assumed(lever: LeverResult, notes: Footnotes) -> tuple[str, ...]:
+    return (notes.mark(f"{ASSUMED_INTERVAL}."),) if lever.status == "assumed" else ()
 
 
 def _costs_only(recs: Recommendations, lever: LeverResult, anchor: str) -> Table:

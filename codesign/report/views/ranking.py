@@ -9,7 +9,7 @@ from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
 from codesign.report.text import ellipsis, sentence
 from codesign.report.views import costs
-from codesign.report.views.backtest import COMPOSED, half_width, median, over_wide
+from codesign.report.views.backtest import COMPOSED, half_width, median, over_wide, scored_words
 from codesign.report.views.terms import STATUS_WORDS, VERDICT_WORDS
 
 # Below this, even the optimistic end of an interval is not worth building.
@@ -18,6 +18,14 @@ NEGLIGIBLE_GAIN = 1.01
 
 NO_GAIN = ("refused", "not_studied")
 """Statuses of a lever of whose gain nothing is said."""
+
+
+WORTH = ("first", "strong", "costly", "unpriced", "untested")
+"""Verdicts on levers that gain enough and that nothing speaks against."""
+ASSUMED_INTERVAL = (
+    "Its effect is assumed. The interval covers only what is modelled: whether the assumption "
+    "holds is not in it"
+)
 
 
 class Figure(NamedTuple):
@@ -33,9 +41,16 @@ def worthwhile(rec: Recommendation) -> bool:
     return rec.gain.lo > 1.0 and rec.gain.hi >= NEGLIGIBLE_GAIN
 
 
+def worth_it(rec: Recommendation) -> bool:
+    """Whether it may be advised: it gains for sure, and enough by the rule of the file."""
+    return worthwhile(rec) and (rec.verdict is None or rec.verdict in WORTH)
+
+
 def head(recs: Recommendations) -> Recommendation | None:
-    """The first line of which a gain is said."""
-    return next((r for r in recs.recommendations if r.status not in NO_GAIN), None)
+    """The first line that is worth it; else that with the largest gain of which one is said."""
+    said = [r for r in recs.recommendations if r.status not in NO_GAIN]
+    worth = next((r for r in said if worth_it(r)), None)
+    return worth or max(said, key=lambda r: (worthwhile(r), r.gain.value, -r.rank), default=None)
 
 
 def headline(recs: Recommendations) -> str:
@@ -43,30 +58,34 @@ def headline(recs: Recommendations) -> str:
     first = head(recs)
     if first is None:
         return "No recommendation: nothing was studied that the data could rank."
-    if not worthwhile(first):
+    if not worth_it(first):
         return (
-            f"No lever studied is worth its place: the best, {step_in_words(first)}, "
-            f"gains {fmt.gain(first.gain)} over the portfolio."
+            f"No lever studied is worth its place: the largest gain, that of "
+            f"{step_in_words(first)}, is {gain_in_words(first)} over the portfolio."
         )
     return (
-        f"Invest first in {step_in_words(first)}: the portfolio gains {fmt.gain(first.gain)}, and "
+        f"Invest first in {step_in_words(first)}: the portfolio gains {gain_in_words(first)}, and "
         f"{costs.in_words(first.cost, first.gain_per_cost, recs.ranking_cost)}."
     )
 
 
 def step_in_words(rec: Recommendation) -> str:
     """``scale-out bandwidth at +50 % (75.0 GB/s)``, inside a sentence."""
-    name = rec.headline
-    if rec.kind == "hardware" and name[1:2].islower():
+    return step_in_words_of(rec.headline, rec.label, lower=rec.kind == "hardware")
+
+
+def step_in_words_of(name: str, label: str, lower: bool = True) -> str:
+    """The same of a headline and the label of a step."""
+    if lower and name[1:2].islower():
         name = name[0].lower() + name[1:]
-    change, colon, value = rec.label.partition(": ")
-    return f"{name} at {change} ({value})" if colon else f"{name}, {rec.label}"
+    change, colon, value = label.partition(": ")
+    return f"{name} at {change} ({value})" if colon else f"{name}, {label}"
 
 
 def how_sure(recs: Recommendations) -> str:
     """How firm the first place is: the draws, the runner-up, the evidence."""
     first = head(recs)
-    if first is None or not worthwhile(first):
+    if first is None or not worth_it(first):
         return ""
     parts = []
     if first.p_best is not None:
@@ -90,22 +109,47 @@ def how_sure(recs: Recommendations) -> str:
         parts.append(f"The time it saves rests on kernel times that are {evidence}.")
     if first.status != "identified":
         parts.append(sentence(f"{STATUS_WORDS[first.status].label.lower()}: {first.reason}"))
-    rest = [r for r in recs.recommendations[1:] if worthwhile(r)][:2]
+    parts += other_costs(recs, first)
+    rest = [r for r in recs.recommendations if r is not first and worth_it(r)][:2]
     if rest:
-        words = [f"{step_in_words(r)}, {fmt.gain(r.gain)}" for r in rest]
+        words = [f"{step_in_words(r)}, {gain_in_words(r)}" for r in rest]
         parts.append(f"Next: {'; '.join(words)}.")
-    largest = max(recs.recommendations, key=lambda r: (worthwhile(r), r.gain.value))
+    largest = max(recs.recommendations, key=lambda r: (worth_it(r), r.gain.value))
     if largest.gain.value > first.gain.value and largest not in rest:
         cost = costs.in_words(largest.cost, largest.gain_per_cost, recs.ranking_cost)
         parts.append(
-            f"The largest gain is that of {step_in_words(largest)}, {fmt.gain(largest.gain)}, at "
-            f"rank {largest.rank}: {_caveat(largest)}{cost}."
+            f"The largest gain is that of {step_in_words(largest)}, {gain_in_words(largest)}, at "
+            f"rank {largest.rank}: {cost}."
         )
     return " ".join(parts)
 
 
-def _caveat(rec: Recommendation) -> str:
-    return "its effect is an assumption, and " if rec.status == "assumed" else ""
+def other_costs(recs: Recommendations, first: Recommendation) -> list[str]:
+    """One sentence: who would be first by each other kind of cost; none where nothing is known."""
+    words = []
+    for other in recs.first_by:
+        unit = fmt.cost_unit(other.ranking_cost).replace("mm2", "mm²")
+        if not other.lever:
+            words.append(f"per {unit} none, since no lever that is worth it has such a cost")
+        elif other.lever == first.lever:
+            words.append(f"per {unit} the same lever, at {other.label.partition(': ')[0]}")
+        else:
+            name = step_in_words_of(other.headline, other.label)
+            words.append(
+                f"per {unit} {name}, {fmt.gain(other.gain)} and "
+                f"{fmt.per_cost(other.gain_per_cost, other.ranking_cost).replace('mm2', 'mm²')}"
+            )
+    return (
+        [f"Ranked by gain for another cost, first would be: {'; '.join(words)}."] if words else []
+    )
+
+
+def gain_in_words(rec: Recommendation) -> str:
+    """A gain inside a sentence, with what its interval leaves out."""
+    text = fmt.gain(rec.gain)
+    if rec.status != "assumed":
+        return text
+    return f"{text} (assumed: the interval covers only what is modelled)"
 
 
 def _measure(rec: Recommendation) -> str:
@@ -147,7 +191,12 @@ def _ranked_row(
         Cell(VERDICT_WORDS[rec.verdict] if rec.verdict else fmt.DASH),
         Cell(fmt.DASH)
         if rec.status in NO_GAIN
-        else Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
+        else Cell(
+            fmt.gain(rec.gain),
+            rec.gain.value,
+            (notes.mark(f"{ASSUMED_INTERVAL}."),) if rec.status == "assumed" else (),
+            tag="strong",
+        ),
         *(
             [Cell(fmt.DASH)] * 4
             if rec.status == "refused"
@@ -182,10 +231,17 @@ def figures(recs: Recommendations) -> list[Figure]:
     first = head(recs)
     if first is not None:
         result.append(Figure(fmt.gain(first.gain), "gain of the first recommendation",
-                             f"{first.headline}, {first.label}; 90 % interval"))  # fmt: skip
+                             f"{first.headline}, {first.label}; 90 % interval"
+                             + (" of what is modelled; the effect is assumed"
+                                if first.status == "assumed" else "")))  # fmt: skip
         if first.p_best is not None:
             result.append(Figure(fmt.share(first.p_best), "probability that it is the best",
                                  f"by {_measure(first)}, from the joint draws"))  # fmt: skip
+    if recs.software:
+        best = recs.software[0]
+        result.append(Figure(fmt.gain(best.gain), "largest gain of software alone",
+                             f"{best.title}; {best.effort} effort, {best.confidence} confidence; "
+                             "no silicon"))  # fmt: skip
     rows = recs.backtest.workloads
     if rows:
         hits = sum(r.covered for r in rows)
@@ -195,7 +251,7 @@ def figures(recs: Recommendations) -> list[Figure]:
             "median error of whole-workload gains",
             f"on unseen GPUs, {fmt.share(max(abs(r.error) for r in rows))} at worst; {hits} of "
             f"{len(rows)} lie inside their 90 % interval, on average "
-            f"±{fmt.share(half_width(rows))}{wide}. {COMPOSED}",
+            f"±{fmt.share(half_width(rows))}{wide}. {scored_words(rows)} {COMPOSED}",
         ))  # fmt: skip
     covered = sum(w.weight * sum(w.evidence.get(k, 0.0) for k in ("measured", "interpolated"))
                   for w in recs.workloads)  # fmt: skip

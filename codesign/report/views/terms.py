@@ -15,6 +15,7 @@ class StatusWord(NamedTuple):
 STATUS_WORDS = {
     "identified": StatusWord("Identified", "identified"),
     "assumed": StatusWord("Assumed", "assumed"),
+    "contradicted": StatusWord("Contradicted", "refused"),
     "not_identifiable": StatusWord("Not identifiable", "unknown"),
     "no_effect": StatusWord("No effect", "none"),
     "not_studied": StatusWord("Not studied", "unknown"),
@@ -24,7 +25,7 @@ STATUS_WORDS = {
 VERDICT_WORDS = {
     "first": "First", "strong": "Strong", "costly": "Costly", "unpriced": "Unpriced",
     "untested": "Untested", "marginal": "Marginal", "uncertain": "Uncertain",
-    "over_budget": "Over budget", "open": "Open", "none": "None",
+    "over_budget": "Over budget", "contradicted": "Contradicted", "open": "Open", "none": "None",
 }  # fmt: skip
 
 GLOSSARY = (
@@ -108,8 +109,9 @@ GLOSSARY = (
     ),
     (
         "P(best)",
-        "Share of the joint draws in which this recommendation is first by its criterion: gain per "
-        "cost among those with a cost; gain among all for those without.",
+        "Share of the joint draws in which this recommendation gains enough to be worth it and is "
+        "first by its criterion among those that do: gain per cost among those with a cost; gain "
+        "among all for those without.",
     ),
     (
         "portfolio gain",
@@ -132,7 +134,8 @@ GLOSSARY = (
     (
         "status",
         "Identified: measurements of several GPUs fix the effect. Assumed: "
-        "the effect follows a stated physical assumption. Not studied: this kind of study cannot "
-        "see the effect.",
+        "the effect follows a stated physical assumption, and the interval covers only what is "
+        "modelled. Contradicted: a natural experiment excludes the projected effect. Not studied: "
+        "this kind of study cannot see the effect.",
     ),
 )

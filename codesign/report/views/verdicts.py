@@ -6,7 +6,7 @@ from codesign.recommend.schema import LeverResult, Recommendation, Recommendatio
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Table, make_table
 from codesign.report.views import costs
-from codesign.report.views.ranking import NEGLIGIBLE_GAIN
+from codesign.report.views.ranking import NEGLIGIBLE_GAIN, head
 from codesign.report.views.terms import VERDICT_WORDS
 
 _AGAINST = {"no_effect": "No effect", "refused": "Refused: impossible here"}
@@ -50,7 +50,9 @@ def advice(recs: Recommendations, rec: Recommendation | None, lever: LeverResult
     if words or rec is None or rec.verdict is None:
         return words
     label = VERDICT_WORDS[rec.verdict]
-    first = recs.recommendations[0]
+    if lever.contradicted_by:
+        return f"Contradicted by {lever.contradicted_by}"
+    first = head(recs) or rec
     if rec.verdict in ("strong", "costly") and rec.gain_per_cost and first.gain_per_cost:
         part = fmt.share(rec.gain_per_cost / first.gain_per_cost)
         unit = fmt.cost_unit(recs.ranking_cost)

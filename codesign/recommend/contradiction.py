@@ -1,0 +1,82 @@
+"""Levers whose projected effect a natural experiment of the backtest speaks against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from codesign.recommend.wording import joined, percent
+
+if TYPE_CHECKING:
+    from codesign._common.scores import Backtest, ExperimentRow, LeverEvidence
+    from codesign.recommend.schema import LeverResult
+
+CARRIES = 0.2
+"""Part of a lever's saved time from which a workload's experiment counts against the lever."""
+Z_90 = 1.645
+_DEMOTED = ("identified", "assumed")
+
+
+def contradicted(
+    result: LeverResult, backtest: Backtest | None, saved: Mapping[str, float]
+) -> LeverResult:
+    """``result``, its status ``contradicted`` where measurements exclude what is projected.
+
+    ``saved``: workload -> share of the lever's saved time. An experiment on its own counts
+    if the measured range excludes the projected value and the projected interval the
+    measured one; the effect that shipped parts had on a workload if its 90 % interval
+    excludes the projected elasticity and the workload carries at least `CARRIES` of the
+    time saved. Blind projections are judged, not the fit that has seen all GPUs.
+    """
+    if backtest is None or result.status not in _DEMOTED:
+        return result
+    found = [
+        _experiment(row) for row in backtest.experiments
+        if row.lever == result.lever and excludes(row)
+    ]  # fmt: skip
+    for order in backtest.lever_order:
+        if saved.get(order.workload, 0.0) < CARRIES:
+            continue
+        found += [
+            f"{_shipped(effect)} on {order.workload} ({percent(saved[order.workload])} of the time "
+            f"saved; elasticity {effect.measured:.2f} ± {Z_90 * effect.measured_sd:.2f} measured, "
+            f"{effect.projected:.2f} projected)"
+            for effect in order.levers if effect.lever == result.lever and disagrees(effect)
+        ]  # fmt: skip
+    if not found:
+        return result
+    text = joined(found)
+    why = f"contradicted by {text}"
+    return msgspec.structs.replace(
+        result, status="contradicted", contradicted_by=text,
+        reason=f"{why}; {result.reason}" if result.reason else why,
+    )  # fmt: skip
+
+
+def excludes(row: ExperimentRow) -> bool:
+    """Whether an experiment and its projection each lie outside the other's range."""
+    if row.role != "test" or row.projected is None or row.inside is not False:
+        return False
+    if row.measured_lo is None or row.measured_hi is None:
+        return True
+    return not row.measured_lo <= row.projected.value <= row.measured_hi
+
+
+def disagrees(effect: LeverEvidence) -> bool:
+    """Whether the 90 % interval of a measured elasticity excludes the projected one."""
+    return abs(effect.projected - effect.measured) > Z_90 * effect.measured_sd
+
+
+def _experiment(row: ExperimentRow) -> str:
+    assert row.projected is not None
+    p = row.projected
+    return (
+        f"{row.name} (x{row.measured:.3f} measured, x{p.value:.3f} [{p.lo:.3f}, {p.hi:.3f}] "
+        "projected)"
+    )
+
+
+def _shipped(effect: LeverEvidence) -> str:
+    return f"{effect.after} against {effect.before}"
