@@ -21,6 +21,8 @@ _EXPECTED = (
     "LEVER=CHANGE, such as hbm_bandwidth=+50%, sm_count=x2, nvlink_domain=72 or "
     "'hbm_bandwidth=5 TB/s'"
 )
+_INTERACTION = 0.02
+"""Part by which a combined gain leaves the product of the single ones before it is said."""
 _MOST_HELD = 0.5
 """Movable share of a step under which its gains say little about the workload."""
 
@@ -67,8 +69,10 @@ def command(
 ) -> None:  # fmt: skip
     """Project a workload onto changed hardware or other systems.
 
-    Each candidate gets its gain (time here / time there) with a 90 % interval, and
-    what its time is bound by. Another GPU than the measured one is reached by the
+    Each candidate gets its gain (time here / time there) with a 90 % interval, and what
+    its time is bound by at the margin: HBM 20 % means that 1 % more HBM bandwidth would
+    shorten it by 0.2 %. A warning says where levers set together gain more or less than
+    the product of their single gains. Another GPU than the measured one is reached by the
     transfer tier, whose intervals are wider. Ops that the model does not cover and idle
     time stay as they are; where nothing else is left, the exit code is 4.
 
@@ -108,7 +112,7 @@ def command(
     model = load_model(model_path)
     proj = project(char, model, [s for _, s in candidates], draws, seed=seed, base=start)
     rows = _rows(char, model, proj, [text for text, _ in candidates])
-    warnings = _warnings(char, proj)
+    warnings = _warnings(char, proj) + _interactions(char, model, proj, changes)
     if as_json:
         _print_json(char, proj, rows, seed, warnings)
     elif as_csv:
@@ -168,9 +172,41 @@ def _warnings(char: Characterization, proj: Projection) -> list[str]:
     return found
 
 
+def _interactions(
+    char: Characterization, model: SensitivityModel, proj: Projection, changes: tuple[str, ...]
+) -> list[str]:
+    """Candidates of several levers whose gain is not the product of the single gains."""
+    import math
+
+    from codesign.projection import project
+    from codesign.recommend.wording import percent
+
+    found = []
+    for index, text in enumerate(changes):
+        parts = text.split(",")
+        if len(parts) < 2:
+            continue
+        alone = project(char, model, [_candidate(p, proj.base) for p in parts], 0, base=proj.base)
+        gains = [float(g) for g in alone.gain_draws[0]]
+        product, both = math.prod(gains), float(proj.gain_draws[0, index])
+        if abs(both / product - 1) <= _INTERACTION:
+            continue
+        more = both > product
+        how = "help each other" if more else "compete for the same time"
+        found.append(
+            f"{text}: together x{both:.3f}, {percent(abs(both / product - 1))} "
+            f"{'more' if more else 'less'} than the product of the single gains "
+            f"({' x '.join(f'{g:.3f}' for g in gains)} = {product:.3f}): the levers {how}"
+        )
+    return found
+
+
 def _rows(
     char: Characterization, model: SensitivityModel, proj: Projection, names: list[str]
 ) -> list[dict[str, Any]]:
+    from codesign.projection.shares import step_shares
+    from codesign.sensitivity.shares import resource_shares
+
     rows = []
     for index, (name, system, gain) in enumerate(zip(names, proj.systems, proj.gain, strict=True)):
         rows.append({
@@ -178,9 +214,9 @@ def _rows(
             "seen_in_training": system.gpu.name in model.trained_on,
             "step_time_s": float(proj.step_time_s[0, index]),
             "gain": gain.value, "gain_lo": gain.lo, "gain_hi": gain.hi,
-            "binding": proj.binding_shares(model.binding(char.ops, system), index),
+            "binding": step_shares(proj, resource_shares(model, char.ops, system), index),
         })  # fmt: skip
-    before = proj.binding_shares(model.binding(char.ops, proj.base))
+    before = step_shares(proj, resource_shares(model, char.ops, proj.base))
     base = {"candidate": "(baseline)", "system": proj.base.name, "tier": "measured",
             "seen_in_training": proj.base.gpu.name in model.trained_on,
             "step_time_s": proj.base_step_time_s, "gain": 1.0, "gain_lo": 1.0, "gain_hi": 1.0,

@@ -19,6 +19,7 @@ CARRIES = 0.3
 """Part of a lever's saved time from which the backtest of an op class is told beside it."""
 MUCH = 0.15
 """Median error of a group from which the head of the report warns."""
+_PLURAL = {"collective": "collectives", "gemm": "GEMMs", "grouped_gemm": "grouped GEMMs"}
 _SIGNED = 0.02
 """Bias under which a group is neither too fast nor too slow."""
 
@@ -99,8 +100,9 @@ def _words(op_class: str, rows: Sequence[BacktestRow]) -> str:
     else:
         word, n = ("fast", fast) if fast > slow else ("slow", slow)
         side = f", too {word} in {n} of {len(rows)}" if len(rows) > 1 else f", too {word}"
-    groups = f"{len(rows)} groups" if len(rows) > 1 else "one group"
+    groups = f"each of {len(rows)} groups" if len(rows) > 1 else "one group"
+    what = _PLURAL.get(op_class, name_of(op_class))
     return (
-        f"{name_of(op_class)}: blind projections onto {rows[0].target} err by {span} (median of "
+        f"{what}: blind projections onto {rows[0].target} err by {span} (median error of "
         f"{groups} of the backtest{side})"
     )

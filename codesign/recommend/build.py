@@ -232,6 +232,12 @@ def _warnings(
     if backtest is None or not (backtest.ops or backtest.workloads):
         found.append("no backtest was given: how far projections hold on unseen GPUs is not shown")
     matters = worthwhile(study, picks)
+    found += [
+        f"{p.result.title}: its projected effect is contradicted by {p.result.contradicted_by}. It "
+        "ranks behind what measurements identify"
+        for p in picks
+        if p.result.lever in matters and p.result.contradicted_by
+    ]
     found += [text for doubt in known if (text := doubt.warning(matters))]
     modelled = {w.name: w.step_time_modelled.value / w.step_time_s for w in workloads}
     found += general_warnings(study, evaluation, picks, modelled)

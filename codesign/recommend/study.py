@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from codesign._common.scores import Interval
 from codesign.projection import Projection, interval, portfolio_gain, project
+from codesign.projection.shares import step_shares
+from codesign.sensitivity.shares import resource_shares
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -79,7 +81,9 @@ class Study:
         return Evaluation(tuple(systems), self.weights, projections)
 
     def binding_shares(self, evaluation: Evaluation, index: int | None) -> dict[str, float]:
-        """Share of portfolio time by binding resource on one system, None for the baseline.
+        """Share of portfolio time by what it waits for, at the margin, on one system.
+
+        ``index`` None is the baseline.
 
         A workload counts with the GPU-hours that its work takes there.
         """
@@ -87,9 +91,8 @@ class Study:
         for name, weight in self.weights.items():
             projection = evaluation.projections[name]
             system = self.base if index is None else evaluation.systems[index]
-            shares = projection.binding_shares(
-                self.model.binding(self.chars[name].ops, system), index
-            )
+            marginal = resource_shares(self.model, self.chars[name].ops, system)
+            shares = step_shares(projection, marginal, index)
             hours = weight if index is None else weight / float(projection.gain_draws[0, index])
             for resource, share in shares.items():
                 total[resource] = total.get(resource, 0.0) + hours * share

@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
 from codesign.projection import Projection, interval
+from codesign.projection.shares import step_shares
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.carriers import op_shares
 from codesign.recommend.schema import BreakdownRow, Interval, RooflinePoint, WorkloadResult
 from codesign.recommend.wording import name_of, percent
+from codesign.sensitivity.shares import resource_shares
 from codesign.workload.accounting import model_flops
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
         weight=entry.weight, system=base.name, gpus=header.gpus, step_time_s=step_s,
         step_time_modelled=_modelled(study, char), tokens_per_s_per_gpu=per_gpu,
         breakdown=breakdown(char, projection), evidence=_evidence(char, projection),
-        binding=projection.binding_shares(study.model.binding(ops, base)),
+        binding=step_shares(projection, resource_shares(study.model, ops, base)),
         speed_of_light_s=speed_of_light(char, base), mfu=_mfu(char, base, step_s),
         roofline=_roofline(char, exposed, step_s),
         peak_flops_per_s=dict(sorted(base.gpu.peak_dense_flops_per_s.items())),

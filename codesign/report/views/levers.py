@@ -178,7 +178,8 @@ def _binding_chart(lever: LeverResult, anchor: str) -> BarChart | None:
         BarInput("After the largest step", label, parts_of(lever.binding_after, order)),
     ]
     title = f"What binds before and after: {lever.title}"
-    return stacked(f"{anchor}-binding", title, "Share of portfolio time by binding resource.",
+    return stacked(f"{anchor}-binding", title,
+                   "Share of portfolio time by what 1 % more of it would save.",
                    inputs)  # fmt: skip
 
 

@@ -171,13 +171,21 @@ def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
         Column("Evidence", hint="what the time saved rests on"),
         Column("Status", narrow=True),
     ]
-    rows = [_ranked_row(r, hrefs, recs.ranking_cost, notes) for r in recs.recommendations]
+    against = {x.lever: x.contradicted_by for x in recs.levers if x.contradicted_by}
+    rows = [
+        _ranked_row(r, hrefs, recs.ranking_cost, notes, against.get(r.lever, ""))
+        for r in recs.recommendations
+    ]
     caption = f"Ranked recommendations against {recs.baseline_title or recs.baseline}"
     return make_table("ranking-table", caption, columns, rows, notes, row_header=1)
 
 
 def _ranked_row(
-    rec: Recommendation, hrefs: dict[str, str], ranking_cost: str, notes: Footnotes
+    rec: Recommendation,
+    hrefs: dict[str, str],
+    ranking_cost: str,
+    notes: Footnotes,
+    against: str = "",
 ) -> list[Cell]:
     kind = "" if rec.kind == "hardware" else " (software)"
     status = STATUS_WORDS[rec.status]
@@ -207,7 +215,12 @@ def _ranked_row(
             carriers(rec.carried_by) or (fmt.DASH if rec.status in NO_GAIN else "nothing is saved")
         ),
         Cell(fmt.shares(rec.evidence) or fmt.DASH, bar=tuple(fmt.ordered_parts(rec.evidence))),
-        Cell(status.label, tag=f"status-{status.tag}"),
+        Cell(
+            status.label,
+            None,
+            (notes.mark(f"Contradicted by {against}."),) if against else (),
+            tag=f"status-{status.tag}",
+        ),
     ]
 
 
