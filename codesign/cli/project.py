@@ -205,8 +205,8 @@ def _rows(
     char: Characterization, model: SensitivityModel, proj: Projection, names: list[str]
 ) -> list[dict[str, Any]]:
     from codesign.projection.shares import step_shares
-    from codesign.sensitivity.shares import resource_shares
 
+    shares = step_shares(char, model, [proj.base, *proj.systems], proj.base)
     rows = []
     for index, (name, system, gain) in enumerate(zip(names, proj.systems, proj.gain, strict=True)):
         rows.append({
@@ -214,13 +214,12 @@ def _rows(
             "seen_in_training": system.gpu.name in model.trained_on,
             "step_time_s": float(proj.step_time_s[0, index]),
             "gain": gain.value, "gain_lo": gain.lo, "gain_hi": gain.hi,
-            "binding": step_shares(proj, resource_shares(model, char.ops, system), index),
+            "binding": shares[index + 1],
         })  # fmt: skip
-    before = step_shares(proj, resource_shares(model, char.ops, proj.base))
     base = {"candidate": "(baseline)", "system": proj.base.name, "tier": "measured",
             "seen_in_training": proj.base.gpu.name in model.trained_on,
             "step_time_s": proj.base_step_time_s, "gain": 1.0, "gain_lo": 1.0, "gain_hi": 1.0,
-            "binding": before}  # fmt: skip
+            "binding": shares[0]}  # fmt: skip
     return [base, *rows]
 
 

@@ -1,33 +1,55 @@
-"""What a step waits for: the marginal shares of its ops, by the time that each is exposed."""
+"""What a step waits for at the margin: how much a little more of each capability would save."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from codesign.projection.projector import OpTimes, base_system, project
+from codesign.sensitivity.shares import CAPABILITIES, STEP, moved
+
 if TYPE_CHECKING:
-    import pandas as pd
+    from codesign.hardware.model import System
+    from codesign.workload.characterization import Characterization
 
-    from codesign.projection.projector import Projection
-
-_NEGLIGIBLE = 1e-6
-"""Share under which a resource is left out: below what any timer resolves."""
+FIXED, HELD, IDLE = "fixed", "held", "idle"
+_NEGLIGIBLE = 1e-4
+"""Share under which a resource is left out: it prints as nothing."""
 
 
 def step_shares(
-    projection: Projection, shares: pd.DataFrame, index: int | None = None
-) -> dict[str, float]:
-    """Share of step time by what it waits for on system ``index``, None for the base.
+    char: Characterization, model: OpTimes, systems: Sequence[System], base: System | None = None
+) -> list[dict[str, float]]:
+    """For each system d ln(step time) / d ln(capability), the largest first; sums to 1.
 
-    ``shares`` are the model's `sensitivity.shares.resource_shares` there. Idle time and
-    bubble stand under ``idle`` and ``bubble``; shares sum to 1, the largest first.
+    By a small step of one capability, all others held. Communication counts where it
+    is exposed: compute that hides it saves nothing. A pipeline bubble shrinks with the ops
+    and goes with them. Further keys: ``held``, ops that the model does not cover;
+    ``idle``; ``fixed``, what is left (latency of networks and
+    hosts, and overlap where no single one shortens the step). Where the
+    capabilities leave less than nothing they are taken in proportion.
     """
-    exposed = projection.base_exposed_s if index is None else projection.exposed_s[index]
-    bubble = projection.base_bubble_s if index is None else float(projection.bubble_s[index])
-    by_resource = shares.to_numpy().T @ exposed.clip(min=0.0)
-    seconds = {str(k): float(v) for k, v in zip(shares.columns, by_resource, strict=True)}
-    seconds |= {"bubble": bubble, "idle": projection.fixed_idle_s}
-    total = sum(seconds.values())
-    found = {k: v / total for k, v in seconds.items() if v > _NEGLIGIBLE * total}
-    whole = sum(found.values())
-    ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
-    return {name: value / whole for name, value in ordered}
+    start = base_system(char, base)
+    wanted = [s for system in systems for s in (system, *moved(system))]
+    projection = project(char, model, wanted, None, base=start)
+    found = []
+    for first in range(0, len(wanted), 1 + len(CAPABILITIES)):
+        times = projection.step_time_s[0, first : first + 1 + len(CAPABILITIES)]
+        saved = np.maximum(-np.log(times[1:] / times[0]) / np.log1p(STEP), 0.0)
+        held = float(projection.exposed_s[first][projection.held].sum() / times[0])
+        idle = projection.fixed_idle_s / float(times[0])
+        room = max(1.0 - held - idle, 0.0)
+        if saved.sum() > room:
+            saved = saved * room / saved.sum()
+        shares = dict(zip(CAPABILITIES, saved.tolist(), strict=True))
+        shares |= {HELD: held, IDLE: idle, FIXED: room - float(saved.sum())}
+        found.append(_ordered(shares))
+    return found
+
+
+def _ordered(shares: dict[str, float]) -> dict[str, float]:
+    kept = {name: value for name, value in shares.items() if value > _NEGLIGIBLE}
+    whole = sum(kept.values())
+    return {k: v / whole for k, v in sorted(kept.items(), key=lambda item: (-item[1], item[0]))}

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from codesign._common.scores import Interval
 from codesign.projection import Projection, interval, portfolio_gain, project
 from codesign.projection.shares import step_shares
-from codesign.sensitivity.shares import resource_shares
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -91,8 +90,7 @@ class Study:
         for name, weight in self.weights.items():
             projection = evaluation.projections[name]
             system = self.base if index is None else evaluation.systems[index]
-            marginal = resource_shares(self.model, self.chars[name].ops, system)
-            shares = step_shares(projection, marginal, index)
+            shares = step_shares(self.chars[name], self.model, [system], self.base)[0]
             hours = weight if index is None else weight / float(projection.gain_draws[0, index])
             for resource, share in shares.items():
                 total[resource] = total.get(resource, 0.0) + hours * share

@@ -12,7 +12,7 @@ from codesign.hardware.lever_specs import shipped_levers
 NAMES = {
     "gemm": "GEMM", "grouped_gemm": "grouped GEMM", "conv": "convolution", "hbm": "HBM",
     "nvlink": "NVLink", "scaleout": "scale-out", "l2": "L2", "sm": "SM clock",
-    "fixed": "fixed latency", "held": "not modelled", "sfu": "special functions",
+    "fixed": "no single resource", "held": "not modelled", "sfu": "special functions",
     "wave": "wave quantization", "bubble": "pipeline bubble", "tensor": "tensor cores",
 }  # fmt: skip
 """Op classes and binding resources as a reader calls them, where their keys differ."""

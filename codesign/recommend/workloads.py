@@ -14,7 +14,6 @@ from codesign.projection.step import scale_step, step_of
 from codesign.recommend.carriers import op_shares
 from codesign.recommend.schema import BreakdownRow, Interval, RooflinePoint, WorkloadResult
 from codesign.recommend.wording import name_of, percent
-from codesign.sensitivity.shares import resource_shares
 from codesign.workload.accounting import model_flops
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
         weight=entry.weight, system=base.name, gpus=header.gpus, step_time_s=step_s,
         step_time_modelled=_modelled(study, char), tokens_per_s_per_gpu=per_gpu,
         breakdown=breakdown(char, projection), evidence=_evidence(char, projection),
-        binding=step_shares(projection, resource_shares(study.model, ops, base)),
+        binding=step_shares(char, study.model, [base], base)[0],
         speed_of_light_s=speed_of_light(char, base), mfu=_mfu(char, base, step_s),
         roofline=_roofline(char, exposed, step_s),
         peak_flops_per_s=dict(sorted(base.gpu.peak_dense_flops_per_s.items())),

@@ -1,39 +1,20 @@
-"""What an op's time waits for, at the margin: how much a little more of each capability saves.
+"""Capabilities of a system, each by itself: what time waits for is what a little more saves.
 
 The largest term of an op hides the others: where HBM comes second everywhere it binds nothing,
-though more of it would save much. A share here is d ln(time) / d ln(capability), by a small
-step of one capability with all others held.
+though more of it would save much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
 
-Array = NDArray[np.float64]
-
-STEP = 0.01
-"""Relative step of a capability."""
-FIXED, HELD = "fixed", "held"
-"""Time that no capability moves (latency of networks and hosts); ops without a model."""
-
-
-class OpTimes(Protocol):
-    """What the shares need of a model."""
-
-    def times(self, ops: pd.DataFrame, systems: Sequence[System], draws: Any = None) -> Array:
-        """(systems, ops) seconds per step."""
-
-    def covered(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
-        """(ops,) whether the model has a time for the row."""
+STEP = 1e-4
+"""Relative step of a capability: small, for the share is a slope."""
 
 
 def _tensor(s: System, by: float) -> System:
@@ -73,22 +54,6 @@ CAPABILITIES: dict[str, Callable[[System, float], System]] = {
 instructions, what a kernel spends before and after its work."""
 
 
-def resource_shares(model: OpTimes, ops: pd.DataFrame, system: System) -> pd.DataFrame:
-    """(ops, capabilities + fixed + held) share of each op's time; rows sum to 1.
-
-    ``fixed`` is what the capabilities leave. Where they add up to more than 1 they are
-    taken in proportion; one that slows an op has no share of it.
-    """
-    systems = [system, *(move(system, 1.0 + STEP) for move in CAPABILITIES.values())]
-    out = pd.DataFrame(0.0, index=ops.index, columns=[*CAPABILITIES, FIXED, HELD])
-    covered = np.asarray(model.covered(ops), dtype=bool)
-    times = np.asarray(model.times(ops, systems), dtype=np.float64)
-    known = covered & (times[0] > 0)
-    if known.any():
-        change = -np.log(times[1:, known] / times[0, known]) / np.log1p(STEP)
-        shares = np.maximum(change, 0.0)
-        shares /= np.maximum(shares.sum(axis=0), 1.0)
-        fixed = 1.0 - shares.sum(axis=0)
-        out.iloc[np.flatnonzero(known), :-1] = np.vstack([shares, fixed]).T
-    out.loc[~known, HELD] = 1.0
-    return out
+def moved(system: System, step: float = STEP) -> list[System]:
+    """``system`` with each capability ``step`` better and all others held, in their order."""
+    return [move(system, 1.0 + step) for move in CAPABILITIES.values()]

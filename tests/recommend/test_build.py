@@ -49,10 +49,10 @@ def test_gains_are_those_worked_out_by_hand(recs: Recommendations) -> None:
     assert by_lever["hbm_bandwidth"].elasticity is not None
     assert by_lever["hbm_bandwidth"].elasticity.value == pytest.approx(-0.5, abs=0.01)
     assert by_lever["hbm_bandwidth"].binding_before == pytest.approx(
-        {"hbm": 0.5, "tensor": 0.375, "nvlink": 0.125}
+        {"hbm": 0.5, "tensor": 0.375, "nvlink": 0.125}, rel=1e-3
     )
     # x2 HBM leaves 0.75 of the hours: 0.25 of them HBM.
-    assert by_lever["hbm_bandwidth"].binding_after["hbm"] == pytest.approx(1 / 3, rel=1e-4)
+    assert by_lever["hbm_bandwidth"].binding_after["hbm"] == pytest.approx(1 / 3, rel=1e-3)
 
 
 def test_the_ranked_list_is_whole_and_no_effect_stands_last(recs: Recommendations) -> None:

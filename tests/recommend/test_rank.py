@@ -133,6 +133,51 @@ def test_probabilities_come_from_the_joint_draws() -> None:
     }  # fmt: skip
 
 
+def test_a_cheap_lever_that_gains_too_little_stands_behind_what_is_worth_it() -> None:
+    """0.4 % for 1 W is more per watt than 26.8 % for 100 W, and worth nothing."""
+    cheap = pick(
+        portfolio(min_gain=0.02), _result("bf16_throughput", [_point(1.25, 1.004, 1, lo=1.002)]), 0
+    )
+    worth = pick(portfolio(min_gain=0.02), _result("hbm_bandwidth", [_point(1.5, 1.268, 100)]), 1)
+    guess = pick(portfolio(min_gain=0.02), _result("nvlink_domain", [_point(2.0, 1.05, None)],
+                                                   status="assumed"), 2)  # fmt: skip
+    assert cheap.criterion > worth.criterion
+    assert ordered([cheap, guess, worth]) == [worth, guess, cheap]
+    # Draws: the cheap one wins only where it gains 2 % itself; where none does, nobody wins.
+    draws = np.array([
+        [1.004, 1.268, 1.05],
+        [1.010, 1.300, 1.05],
+        [1.025, 1.200, 1.05],
+        [1.010, 1.015, 1.05],
+        [1.004, 1.268, 1.05],
+    ])  # fmt: skip
+    study: Any = SimpleNamespace(portfolio=portfolio(min_gain=0.02))
+    evaluation: Any = SimpleNamespace(gain_draws=draws)
+    assert p_best(study, evaluation, [worth, guess, cheap]) == {
+        "hbm_bandwidth": 0.5, "bf16_throughput": 0.25,
+    }  # fmt: skip
+
+
+def test_a_contradicted_lever_stands_behind_assumed_ones() -> None:
+    seen = pick(portfolio(), _result("sm_clock", [_point(1.1, 1.5, 1)], status="contradicted"), 0)
+    guess = pick(portfolio(), _result("nvlink_domain", [_point(2.0, 1.05, None)],
+                                      status="assumed"), 1)  # fmt: skip
+    assert ordered([seen, guess]) == [guess, seen]
+    study: Any = SimpleNamespace(portfolio=portfolio())
+    evaluation: Any = SimpleNamespace(gain_draws=np.ones((5, 2)) * 1.5)
+    assert p_best(study, evaluation, [seen, guess]) == {}
+
+
+def test_a_weight_at_which_the_gain_falls_under_the_least_swaps_too() -> None:
+    # Alone in `train` the first gains 10 %; its cost is nothing, so only the threshold stops it:
+    # 1 / (w / 1.1 + 1 - w) reaches 1.05 at w = 0.05 / 1.05 * 11 = 0.524.
+    gains = [{"train": 1.1, "serve": 1.0}, {"train": 1.06, "serve": 1.06}]
+    weights = {"train": 0.8, "serve": 0.2}
+    at = swap_weight(weights, "train", gains, [1e-3, 1.0], 0.05)
+    assert at == pytest.approx(0.05 / 1.05 * 11, abs=1e-3)
+    assert swap_weight(weights, "train", gains, [1e-3, 1.0]) == pytest.approx(0.0, abs=2e-3)
+
+
 def test_saturation_is_where_ten_per_cent_more_gains_less_than_the_threshold() -> None:
     # From x1 to x1.21 (two steps of 10 %) the gain is 1.04: 2 % a step; then 0.2 % a step.
     points = [_point(1.21, 1.0404, None), _point(1.4641, 1.0404 * 1.002**2, None)]

@@ -48,7 +48,8 @@ GLOSSARY = (
         "binding resource",
         "What an op waits for, at the margin: a share of 20 % for HBM means that 1 % more HBM "
         "bandwidth shortens the time by 0.2 %. SM clock is that of all on the chip but the tensor "
-        "cores; fixed latency is what none of these resources moves.",
+        "cores. No single resource: fixed latencies, and overlap where faster compute only "
+        "uncovers communication.",
     ),
     (
         "bias",
