@@ -46,23 +46,3 @@ def test_a_lever_tells_the_errors_of_what_carries_it_and_the_head_warns_of_large
     assert said in head
     assert "NVLink bandwidth (100 % of the time it saves)" in head
     assert "GEMMs: blind" not in head
-
-
-def test_each_other_cost_has_its_first_lever() -> None:
-    from codesign.recommend.build import recommend
-
-    recs = recommend(portfolio(), chars(), IdentifiedModel(), base=BASE)
-    assert {f.ranking_cost for f in recs.first_by} | {recs.ranking_cost} == {
-        "USD per GPU", "mm2 per GPU", "W per GPU",
-    }  # fmt: skip
-    for other in recs.first_by:
-        kind = {"USD per GPU": "money", "mm2 per GPU": "area", "W per GPU": "power"}[
-            other.ranking_cost
-        ]
-        ranked = recommend(portfolio(ranking=kind), chars(), IdentifiedModel(), base=BASE)
-        first = ranked.recommendations[0]
-        if other.lever:
-            assert (other.lever, other.label) == (first.lever, first.label)
-        else:
-            assert first.gain_per_cost is None
-    assert any(other.lever for other in recs.first_by)

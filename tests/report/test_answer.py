@@ -8,15 +8,18 @@ import msgspec
 import pytest
 
 from codesign.recommend.schema import (
+    Backtest,
     BacktestRow,
     Cost,
     CostItem,
+    FirstByCost,
     Interval,
     OpShare,
     Recommendation,
     Recommendations,
     WorkloadBacktestRow,
 )
+from codesign.report import formatting as fmt
 from codesign.report import render_html, render_markdown
 from codesign.report.table import Footnotes
 from codesign.report.views import backtest, costs, ranking, verdicts
@@ -241,3 +244,77 @@ def test_natural_experiments_stand_beside_the_backtest_with_their_misses() -> No
         "no: projected SM count before HBM bandwidth"
     )
     assert "0 of 1 workloads" in render_markdown(recs)
+
+
+def _cut(recs: Recommendations, **changes: Any) -> Recommendations:
+    """The first lever cheap and marginal; the others as they are."""
+    first = change(recs.recommendations[0], verdict="marginal", **changes)
+    return change(recs, recommendations=(first, *recs.recommendations[1:]))
+
+
+def test_the_answer_speaks_of_the_first_lever_that_is_worth_it() -> None:
+    recs = recommendations()
+    second = recs.recommendations[1]
+    said = ranking.headline(_cut(recs))
+    assert "No lever" not in said
+    assert fmt.gain(second.gain) in said
+    none = change(
+        recs, recommendations=tuple(change(r, verdict="marginal") for r in recs.recommendations)
+    )
+    largest = max((r for r in recs.recommendations if ranking.worthwhile(r)),
+                  key=lambda r: r.gain.value)  # fmt: skip
+    assert ranking.headline(none).startswith("No lever studied is worth its place")
+    assert fmt.gain(largest.gain) in ranking.headline(none)
+
+
+def test_the_answer_names_the_first_by_other_costs_in_one_sentence() -> None:
+    recs = recommendations()
+    gain = Interval(1.07, 1.05, 1.09)
+    others = (
+        FirstByCost("W per GPU", "sm_count", "SM count", 1.1, "+10 %: 145 SMs", gain, 0.5),
+        FirstByCost("mm2 per GPU", recs.recommendations[0].lever, "x", 1.5, "+50 %: y", gain, 0.1),
+        FirstByCost("USD per GPU", "", "", 1.0, "", Interval(1, 1, 1), None),
+    )
+    text = ranking.how_sure(change(recs, first_by=others))
+    assert "per W SM count at +10 % (145 SMs), x1.070 [1.050, 1.090] and 0.500 % per W" in text
+    assert "per mm² the same lever, at +50 %" in text
+    assert "per USD none" in text
+
+
+def test_an_assumed_gain_says_what_its_interval_leaves_out_in_both_formats() -> None:
+    recs = recommendations()
+    assumed = [r for r in recs.recommendations if r.status == "assumed"]
+    assert assumed
+    table = ranking.ranked_table(recs, {})
+    assert any("covers only what is modelled" in note for _, note in table.footnotes)
+    assert "covers only what is modelled" in ranking.gain_in_words(assumed[0])
+
+
+def test_a_gain_on_a_small_part_of_a_step_is_also_given_on_the_whole() -> None:
+    # 34 % of the step gains x1.053: 0.66 + 0.34 / 1.053 = 0.98289 of the time, x1.0174.
+    assert backtest.whole_gain(1.053, 0.34) == pytest.approx(1.0174, abs=1e-4)
+    assert backtest.whole_gain(1.5, 1.0) == pytest.approx(1.5)
+    row = change(recommendations().backtest.workloads[0],
+                  measured_gain=1.053, scored_share=0.34)  # fmt: skip
+    made = Backtest(workloads=(row, change(row, scored_share=0.9)))
+    assert "x1.017 on the whole step" in " ".join(backtest.summary(made))
+    table = backtest.workload_table(made)
+    assert table is not None
+    texts = [[cell.text for cell in r] for r in table.rows]
+    assert "34.0 %" in texts[0]
+    assert "x1.017" in texts[0]
+    assert "90.0 %" in texts[1]
+    assert "Scored is 62.0 % of the step time" in backtest.scored_words(made.workloads)
+
+
+def test_a_contradicted_lever_names_its_experiment() -> None:
+    recs = recommendations()
+    first = change(recs.recommendations[0], status="contradicted", verdict="contradicted")
+    levers = tuple(
+        change(x, status="contradicted", contradicted_by="gb300-training (x1.2 measured)")
+        if x.lever == first.lever else x for x in recs.levers
+    )  # fmt: skip
+    changed = change(recs, recommendations=(first, *recs.recommendations[1:]), levers=levers)
+    notes = " ".join(note for _, note in ranking.ranked_table(changed, {}).footnotes)
+    assert "Contradicted by gb300-training (x1.2 measured)" in notes
+    assert ranking.head(changed) is not first
