@@ -19,7 +19,7 @@ CARRIES = 0.3
 """Part of a lever's saved time from which the backtest of an op class is told beside it."""
 MUCH = 0.15
 """Median error of a group from which the head of the report warns."""
-_PLURAL = {"collective": "collectives", "gemm": "GEMMs", "grouped_gemm": "grouped GEMMs"}
+_PLURAL = {"collective": "Collectives", "gemm": "GEMMs", "grouped_gemm": "Grouped GEMMs"}
 _SIGNED = 0.02
 """Bias under which a group is neither too fast nor too slow."""
 

@@ -136,3 +136,12 @@ def test_wrong_requests_are_one_line(
 def test_a_missing_file_is_a_data_error() -> None:
     result = _run("/nowhere/c.parquet", "--set", "sm_count=x2")
     assert isinstance(result.exception, DataError)
+
+
+def test_levers_set_together_say_where_they_interact(char: str) -> None:
+    # HBM x2: 4 / 2.5. Tensor x2: 4 / 3.5. Both: 4 / 2, 9.4 % more than their product of 1.829.
+    both = _run(char, "--set", "hbm_bandwidth=x2,bf16_throughput=x2")
+    assert "together x2.000, 9.4 % more than the product of the single gains" in both.output
+    assert "help each other" in both.output
+    nothing = _run(char, "--set", "hbm_bandwidth=x2,nvlink_bandwidth=x2", "--set", "sm_count=x2")
+    assert "together" not in nothing.output

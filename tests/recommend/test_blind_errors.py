@@ -38,7 +38,7 @@ def test_a_lever_tells_the_errors_of_what_carries_it_and_the_head_warns_of_large
 
     recs = recommend(portfolio(), chars(), IdentifiedModel(), Backtest(ops=ROWS), base=BASE)
     by_lever = {r.lever: " ".join(r.caveats) for r in recs.recommendations}
-    said = "collectives: blind projections onto b200-sxm err by 20 % to 29 %"
+    said = "Collectives: blind projections onto b200-sxm err by 20 % to 29 %"
     assert said in by_lever["nvlink_bandwidth"]
     assert "too fast in 2 of 2" in by_lever["nvlink_bandwidth"]
     assert "GEMMs: blind projections onto b200-sxm err by 5.0 %" in by_lever["hbm_bandwidth"]
