@@ -181,6 +181,11 @@ def _print(recs: Recommendations) -> None:
     for line in table:
         cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         click.echo(printable("  ".join(cells).rstrip()))
+    for s in recs.software:
+        click.echo(printable(
+            f"software: {s.title}: x{s.gain.value:.3f} [{s.gain.lo:.3f}, {s.gain.hi:.3f}], "
+            f"effort {s.effort}, confidence {s.confidence}"
+        ))  # fmt: skip
     for lever in recs.levers:
         if not lever.points:
             said = lever.status.replace("_", " ")

@@ -89,7 +89,7 @@ def unfused_attention(look: Look) -> Draft | str | None:
         f"{ops_in_words(look, rows, 4)}",
         at_stake, bound,
         f"the fitted model's time of one fused attention kernel of this shape "
-        f"({shape['heads']} x batch heads of {shape['head_dim']}, no mask), forward",
+        f"({shape['heads']} heads of {shape['head_dim']} over the batch, no mask), forward",
     )  # fmt: skip
 
 

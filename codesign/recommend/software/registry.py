@@ -104,7 +104,8 @@ RULES: tuple[Rule, ...] = (
          "FlashAttention, which keep the scores on chip.",
          unfused_attention,
          "Time the fused kernel at this shape on the same GPU.",
-         Reach(0.7, 0.9, 1.0, "layout changes around the kernel may stay"),
+         Reach(0.7, 0.9, 1.0, "layout changes around the kernel may stay, and scores that "
+               "someone asks for have to leave the chip"),
          "low", "one call in the model's code", "high",
          "the chain is recognised by dims that fit together",
          captured=True, rivals=("slow_gemms", "unfused_pointwise")),
