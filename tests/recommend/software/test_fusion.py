@@ -69,6 +69,8 @@ def test_the_scaling_of_the_scores_belongs_to_the_chain() -> None:
 def test_a_softmax_of_other_scores_makes_no_attention() -> None:
     assert nothing("unfused_attention", look(chain(scores_of=2048)))
     assert nothing("unfused_attention", look(chain()[1:]))
+    fewer = [{**row, "m": 8192} if row["op_class"] == "softmax" else row for row in chain()]
+    assert nothing("unfused_attention", look(fewer))
 
 
 def test_without_a_model_no_fused_time_is_claimed() -> None:

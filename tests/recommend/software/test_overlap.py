@@ -89,3 +89,10 @@ def test_copies_that_are_hidden_or_stay_on_the_device_are_no_finding() -> None:
 def test_little_compute_hides_little_of_a_copy() -> None:
     finding = found("unhidden_copies", look([compute(1.0), copy(4.0, "Memcpy DtoH")]))
     assert finding.bound_s == pytest.approx(3.0)
+
+
+def test_the_pipeline_bubble_shrinks_with_the_busy_time() -> None:
+    # 8 s busy and 2 s of bubble; hiding all of 4 s leaves 4 s busy and so 1 s of bubble.
+    rows = [compute(4.0), copy(4.0, "Memcpy HtoD")]
+    finding = found("unhidden_copies", look(rows, idle_s=2.0, bubble_s=2.0))
+    assert finding.gain.hi == pytest.approx(10 / 5)
