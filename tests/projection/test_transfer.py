@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from codesign._common.errors import DataError
+from codesign.hardware import load_system
 from codesign.projection import project
 from codesign.projection.backtest import restricted, score, shared_rows
 from codesign.sensitivity import LeakageError
@@ -116,3 +117,22 @@ def test_the_bubble_keeps_its_ratio() -> None:
     kept = restricted(char, np.array([True, False, False]))
     assert kept.header.bubble_s == pytest.approx(0.5)
     assert kept.header.step_time_s == pytest.approx(2.5)
+
+
+@pytest.mark.perfdb
+def test_a_table_under_two_labels_is_not_measured_on_both_sides() -> None:
+    """H200's exchanges over nodes are H100's rows: equal times that must not score a target."""
+    pytest.importorskip("aiconfigurator_core")
+    from codesign.sources.compose import compose
+    from codesign.sources.perfdb import PerfDB
+    from codesign.workload.recipe import load_recipe
+
+    recipe, db = load_recipe("deepseek-v3-pretrain-fp8"), PerfDB()
+    here, there = (compose(recipe, db, load_system(s)) for s in ("hgx-h100", "hgx-h200"))
+    exchange = here.ops["collective"].isin(["dispatch", "combine"]).to_numpy(dtype=bool)
+    times = [c.ops["time_s"].to_numpy(dtype=float)[exchange] for c in (here, there)]
+    assert times[0].sum() > 0
+    assert (times[0] == times[1]).all()
+    rows = shared_rows(here, there)
+    assert not rows[exchange].any()
+    assert rows[~exchange].any()

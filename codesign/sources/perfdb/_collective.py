@@ -32,28 +32,31 @@ class CollectiveTables:
 
     curves: dict[tuple[str, str, int, int], Curve]
     """(table, collective, group size, ranks in a domain) -> time over message bytes."""
-    sources: dict[str, str]
-    """Source text by table."""
+    sources: dict[tuple[str, str, int, int], str]
+    """Source text of each curve."""
     pooled: frozenset[tuple[str, str, int, int]]
     """Curves whose points are medians over hidden sizes and numbers of experts."""
     topk: dict[str, int]
     """Experts a token that an exchange's curves are of, by table."""
 
     @classmethod
-    def of(cls, tables: dict[str, tuple[pd.DataFrame, str]]) -> CollectiveTables:
-        """From {stem: (rows, source)}."""
-        curves, sources, pooled, topk = {}, {}, set(), {}
-        for stem, (rows, source) in tables.items():
-            sources[stem] = source
+    def of(cls, tables: dict[str, list[tuple[pd.DataFrame, str]]]) -> CollectiveTables:
+        """From {stem: [(rows, source)]}; the first source that measured a group has it."""
+        curves, sources, pooled = {}, {}, set()
+        topk: dict[str, int] = {}
+        parts = [(stem, *some) for stem, found in tables.items() for some in found]
+        for stem, rows, source in parts:
             keys = ["collective", "group_size", "domain_span"]
             comparable = _comparable(stem, rows)
             if "topk" in comparable:
-                topk[stem] = int(comparable["topk"].iloc[0])
+                topk.setdefault(stem, int(comparable["topk"].iloc[0]))
             for key, part in comparable.groupby(keys, sort=True):
                 kind, group, inside = (str(value) for value in key)
                 x, t = (part[c].to_numpy(dtype=float) for c in ("message_bytes", "time_s"))
                 name = (stem, kind, int(group), int(inside))
-                curves[name] = Curve.of(x, t)
+                if name in curves:
+                    continue
+                curves[name], sources[name] = Curve.of(x, t), source
                 if "k" in part and part["k"].nunique() > 1:
                     pooled.add(name)
         return cls(curves, sources, frozenset(pooled), topk)
@@ -74,13 +77,16 @@ class CollectiveTables:
             return self._exact_only((stem, kind, group, group), size)
         sizes = sorted(groups)
         if not sizes[0] < group < sizes[-1]:
-            return self._scaled(groups, group, size, f"{kind}, {self.sources[stem]}")
+            near = sizes[0] if group <= sizes[0] else sizes[-1]
+            source = self.sources[stem, kind, near, near]
+            return self._scaled(groups, group, size, f"{kind}, {source}")
         low = max(g for g in sizes if g < group)
         high = min(g for g in sizes if g > group)
         weight = math.log(group / low) / math.log(high / low)
         parts = [_on_curve(groups[g], size, "").time_s for g in (low, high)]
         time_s = log_mix([(parts[0], 1 - weight), (parts[1], weight)])
-        return Answer(time_s, "interpolated", f"{low} and {high} ranks of {self.sources[stem]}")
+        named = dict.fromkeys(self.sources[stem, kind, g, g] for g in (low, high))
+        return Answer(time_s, "interpolated", f"{low} and {high} ranks of {', '.join(named)}")
 
     def _scaled(self, groups: dict[int, Curve], group: int, size: float, what: str) -> Answer:
         few, many = min(groups), max(groups)
@@ -105,7 +111,7 @@ class CollectiveTables:
 
     def _exact_only(self, name: tuple[str, str, int, int], size: float) -> Answer:
         """On one curve; a point pooled over shapes is not a measurement of any of them."""
-        answer = _on_curve(self.curves[name], size, self.sources[name[0]])
+        answer = _on_curve(self.curves[name], size, self.sources[name])
         if name in self.pooled and answer.evidence == "measured":
             return Answer(answer.time_s, "interpolated", f"{answer.source}, over hidden sizes")
         return answer

@@ -13,6 +13,7 @@ from codesign.sources.perfdb._curve import Answer, OutOfRangeError
 from codesign.sources.perfdb._gemm import GemmTable
 from codesign.sources.perfdb._memory import MemoryTable
 from codesign.sources.perfdb._moe import MoeTable, Shape
+from codesign.sources.perfdb._store import ROW_FOR_ROW
 from codesign.sources.perfdb.assumed import ATTENTION_BACKWARD_EFFICIENCY
 
 if TYPE_CHECKING:
@@ -32,14 +33,16 @@ _COLLECTIVE_TABLES = ("nccl_perf", "custom_allreduce_perf", "trtllm_alltoall_per
 class Lookup:
     """Times of ops on one GPU. ``table`` gives its tables by name, or None.
 
-    ``used`` collects the names of the tables that answered.
+    ``copied`` gives those that are another GPU's row for row: they answer, as ``assumed``,
+    where the GPU has no other. ``used`` collects the names of the tables that answered.
     """
 
     def __init__(
-        self, gpu: str, table: Callable[[str], TableData | None], system: System | None
-    ) -> None:
+        self, gpu: str, table: Callable[[str], TableData | None], system: System | None,
+        copied: Callable[[str], TableData | None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self.gpu, self.system, self.used = gpu, system, set[str]()
-        self._table = table
+        self._own, self._copied = table, copied
         self._gemm = cache(self._gemm_table)
         self._moe = cache(self._moe_table)
         self._attention = cache(self._attention_table)
@@ -57,7 +60,11 @@ class Lookup:
             "collective": self.collective,
         }.get(op.text("op_class"), self.memory_bound)  # fmt: skip
         try:
-            return find(op)
+            answer = find(op)
+            if ROW_FOR_ROW in answer.source:
+                # Measured, but on which of the two GPUs nobody can tell.
+                return Answer(answer.time_s, "assumed", answer.source)
+            return answer
         except OutOfRangeError as outside:
             where = f"{self.gpu}: {op.label}: outside the measured range: {outside}"
             if math.isnan(outside.estimate_s):
@@ -146,6 +153,9 @@ class Lookup:
             raise DataError(f"{self.gpu}: {op.label}: its bytes are unknown, so is its time")
         return self._memory().time(op.bytes_a_call)
 
+    def _table(self, stem: str) -> TableData | None:
+        return self._own(stem) or self._copied(stem)
+
     def _data(self, stem: str) -> TableData:
         data = self._table(stem)
         if data is None:
@@ -182,10 +192,14 @@ class Lookup:
         return MemoryTable.of_gemm(self._data("gemm_perf"))
 
     def _collective_tables(self) -> CollectiveTables:
-        tables = {stem: self._table(stem) for stem in _COLLECTIVE_TABLES}
-        found = {stem: data for stem, data in tables.items() if data is not None}
+        tables = {s: (self._own(s), self._copied(s)) for s in _COLLECTIVE_TABLES}
+        found = {
+            stem: [(data.rows, data.source) for data in pair if data is not None]
+            for stem, pair in tables.items()
+            if pair != (None, None)
+        }
         self.used.update(found)
-        return CollectiveTables.of({s: (d.rows, d.source) for s, d in found.items()})
+        return CollectiveTables.of(found)
 
 
 def _stand_in(answer: Answer, precision: str) -> Answer:

@@ -14,6 +14,9 @@ from codesign.sources.perfdb._convert import convert
 from codesign.sources.perfdb._locate import DISTRIBUTION
 from codesign.sources.perfdb._tables import read_raw
 
+ROW_FOR_ROW = "row for row: one measurement under two labels"
+"""Words of every source that rests on such a table."""
+
 
 @dataclass(frozen=True, eq=False)
 class TableData:
@@ -26,6 +29,13 @@ class TableData:
     version: str
     paths: tuple[Path, ...]
     dropped: dict[str, int] = field(default_factory=dict)
+    original: str | None = None
+    """GPU that these rows are a copy of; they are no measurement of their own."""
+
+
+def copy_text(original: str) -> str:
+    """What a source says of a table that another GPU's file holds, too."""
+    return f"table equal to {original}'s, {ROW_FOR_ROW}"
 
 
 def folder_of(gpu: str) -> str:
@@ -36,10 +46,15 @@ def folder_of(gpu: str) -> str:
 
 
 @lru_cache(maxsize=24)
-def table_data(root: Path, release: str, gpu: str, stem: str, framework: str) -> TableData | None:
-    """One table, or None if this GPU has none. Not to be changed by the caller: it is shared."""
+def table_data(
+    root: Path, release: str, gpu: str, stem: str, framework: str, copies: bool = False
+) -> TableData | None:
+    """One table, or None if this GPU has none. Not to be changed by the caller: it is shared.
+
+    With ``copies`` the rows that are another GPU's under this one's label, instead.
+    """
     folder = folder_of(gpu)
-    raw = read_raw(root, folder, stem, framework)
+    raw = read_raw(root, folder, stem, framework, copies)
     if raw is None:
         return None
     rows = convert(stem, raw.frame, folder)
@@ -48,4 +63,6 @@ def table_data(root: Path, release: str, gpu: str, stem: str, framework: str) ->
         dropped["form outside the ops contract"] = len(raw.frame) - len(rows)
     framework = TABLES[stem].framework or framework
     source = f"{DISTRIBUTION} {release} {framework} {raw.version} {stem}"
-    return TableData(rows, source, framework, raw.version, raw.paths, dropped)
+    if raw.original:
+        source += f" ({copy_text(raw.original)})"
+    return TableData(rows, source, framework, raw.version, raw.paths, dropped, raw.original)

@@ -26,28 +26,32 @@ class RawTable:
     """Version that the rows carry, which may differ from the folder's name."""
     dropped: dict[str, int] = field(default_factory=dict)
     """Rows left out, by reason."""
+    original: str | None = None
+    """GPU whose file holds the same rows, if these are a copy."""
 
 
 @lru_cache(maxsize=24)
-def read_raw(root: Path, folder: str, stem: str, framework: str) -> RawTable | None:
+def read_raw(
+    root: Path, folder: str, stem: str, framework: str, copies: bool = False
+) -> RawTable | None:
     """One table on one GPU, or None if it was not measured there.
 
     Rows without a positive finite time, rows that another GPU measured, and files whose
     content is another GPU's are dropped and counted; repeats of one shape become their
-    median. Raises DataError if a file is unreadable, lacks a column, or holds no row of
-    this GPU.
+    median. With ``copies`` it is the other way round: only files that are another GPU's.
+    Raises DataError if a file is unreadable, lacks a column, or holds no row of this GPU.
     """
     table = TABLES[stem]
     dropped: dict[str, int] = {}
-    frames, paths = [], []
+    frames, paths, originals = [], [], set()
     for path in files(root, folder, stem, framework):
-        rows = _read_file(path, table)
-        original = _copied_from(path, root, folder, table, rows)
-        if original:
-            dropped[f"a copy of {original}"] = len(rows)
-            continue
-        frames.append(rows)
-        paths.append(path)
+        original = _copied_from(path, root, folder, table)
+        if bool(original) == copies:
+            frames.append(_read_file(path, table))
+            paths.append(path)
+            originals.add(original)
+        elif original:
+            dropped[f"a copy of {original}"] = _row_count(path)
     if not paths:
         return None
     frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
@@ -63,7 +67,9 @@ def read_raw(root: Path, folder: str, stem: str, framework: str) -> RawTable | N
     if repeats:
         dropped["repeated shape, median kept"] = repeats
         frame = frame.groupby(shape, as_index=False, sort=True)[list(table.time)].median()
-    return RawTable(frame[[*shape, *table.time]], tuple(paths), version, dropped)
+    frame = frame[[*shape, *table.time]]
+    original = " and ".join(sorted(FOLDERS[name][0] for name in originals if name)) or None
+    return RawTable(frame, tuple(paths), version, dropped, original)
 
 
 def _read_file(path: Path, table: Table) -> pd.DataFrame:
@@ -88,9 +94,8 @@ def _read_file(path: Path, table: Table) -> pd.DataFrame:
     return frame.assign(**supplied)
 
 
-def _copied_from(
-    path: Path, root: Path, folder: str, table: Table, rows: pd.DataFrame
-) -> str | None:
+@lru_cache(maxsize=256)
+def _copied_from(path: Path, root: Path, folder: str, table: Table) -> str | None:
     """Folder of an earlier GPU whose file holds the same rows under other labels, or None.
 
     No two GPUs measure the same times in every row: such a file is one measurement given
@@ -106,7 +111,7 @@ def _copied_from(
             continue
         pair = [
             frame[columns].sort_values(columns).to_numpy()
-            for frame in (rows, _read_file(theirs, table))
+            for frame in (_read_file(path, table), _read_file(theirs, table))
         ]
         if bool((pair[0] == pair[1]).all()):
             return other

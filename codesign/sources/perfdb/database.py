@@ -14,7 +14,7 @@ from codesign.sources.perfdb._catalog import GPUS, TABLES, files
 from codesign.sources.perfdb._locate import DISTRIBUTION, locate
 from codesign.sources.perfdb._lookup import Lookup
 from codesign.sources.perfdb._op import ops_of
-from codesign.sources.perfdb._store import TableData, folder_of, table_data
+from codesign.sources.perfdb._store import TableData, copy_text, folder_of, table_data
 from codesign.sources.perfdb.assumed import ASSUMPTIONS
 from codesign.workload.accounting import add_work
 from codesign.workload.characterization import SourceFile
@@ -74,6 +74,13 @@ class PerfDB:
         """One table of a GPU in the words of the ops contract, or None if not measured."""
         return table_data(self.root, self.release, gpu, stem, framework)
 
+    def copied(self, gpu: str, stem: str, framework: str = "trtllm") -> TableData | None:
+        """Rows of a table that are another GPU's under this one's label, or None.
+
+        No test of this GPU and nothing to fit: ``table`` and ``training_ops`` leave them out.
+        """
+        return table_data(self.root, self.release, gpu, stem, framework, copies=True)
+
     def training_ops(self, gpu: str, op_class: str, framework: str = "trtllm") -> pd.DataFrame:
         """Every measured row of an op class on one GPU, as an ops table.
 
@@ -110,7 +117,8 @@ class PerfDB:
         ``gpu`` is a name, or the system whose domain and network the collectives
         meet. A measured shape is ``measured``, one between measured ones
         ``interpolated``; ops without a table are ``modelled`` or ``assumed`` by the
-        formula that ``source`` names. Raises DataError (op, shape, measured range) for
+        formula that ``source`` names. A table equal to another GPU's is used where there is
+        no other, as ``assumed``. Raises DataError (op, shape, measured range) for
         a shape outside unless ``allow_extrapolation``, which labels it ``extrapolated``.
         """
         return self.measured(ops, gpu, allow_extrapolation).ops
@@ -124,7 +132,8 @@ class PerfDB:
         folder_of(name)  # An unknown GPU is refused before anything is read.
         if system is not None:
             ops = _with_domains(ops, system)
-        lookup = Lookup(name, lambda stem: self.table(name, stem), system)
+        lookup = Lookup(name, lambda stem: self.table(name, stem), system,
+                        lambda stem: self.copied(name, stem))  # fmt: skip
         answers = [lookup.time(op, allow_extrapolation) for op in ops_of(ops)]
         count = ops["count"].to_numpy(dtype=float)
         times = np.array([a.time_s for a in answers], dtype=float) * count
@@ -134,12 +143,17 @@ class PerfDB:
             **{c: pd.Series(v, index=ops.index, dtype="string") for c, v in text.items()},
         )
         used = sorted(lookup.used)
+        said = " ".join(a.source for a in answers)
         software, notes = {}, []
         for stem in used:
-            data = self.required(name, stem)
-            software[stem] = f"{data.framework} {data.version}"
-            notes += [f"{stem}: {n} rows left out: {why}" for why, n in data.dropped.items()]
-        said = " ".join(a.source for a in answers)
+            data, copy = self.table(name, stem), self.copied(name, stem)
+            found = [d for d in (data, copy) if d is not None]
+            software[stem] = " + ".join(f"{d.framework} {d.version}" for d in found)
+            left_out = [item for d in found for item in d.dropped.items()]
+            notes += [f"{stem}: {n} rows left out: {why}" for why, n in left_out
+                      if copy is None or "copy of" not in why]  # fmt: skip
+            if copy is not None and copy.source in said:
+                notes.append(f"{stem}: {copy_text(str(copy.original))}; used as assumed")
         assumptions = {k: str(v) for k, v in ASSUMPTIONS.items() if _SAID_BY[k] in said}
         return Measured(done, software, self.sources((name, stem, "trtllm") for stem in used),
                         assumptions, tuple(notes))  # fmt: skip

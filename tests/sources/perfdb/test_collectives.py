@@ -104,3 +104,27 @@ def test_sends_between_stages_take_the_link_they_cross(db):
     assert near["evidence"] == far["evidence"] == "assumed"
     assert 1e9 / 450e9 < near["time_s"] < 1e9 / 300e9
     assert 1e9 / 50e9 < far["time_s"] < 1e9 / 30e9
+
+
+@pytest.mark.perfdb
+@pytest.mark.parametrize("kind", ["dispatch", "combine"])
+def test_one_network_under_two_labels_takes_the_same_time(db, kind):
+    """H200's rows over several nodes are H100's: no gain, and no measurement of the H200."""
+    row = op(op_class="collective", phase="forward", collective=kind, message_bytes=234_881_024,
+             group_size=32, topk=8, precision="bf16")  # fmt: skip
+    first, second = (db.measure(row, load_system(s)).iloc[0] for s in ("hgx-h100", "hgx-h200"))
+    assert second["time_s"] == first["time_s"]
+    assert first["evidence"] in ("measured", "interpolated")
+    assert second["evidence"] == "assumed"
+    said = "table equal to h100-sxm's, row for row: one measurement under two labels"
+    assert said in second["source"]
+    assert said not in first["source"]
+
+
+@pytest.mark.perfdb
+def test_inside_a_node_the_h200_has_its_own_exchange(db):
+    row = op(op_class="collective", phase="forward", collective="combine", topk=8,
+             message_bytes=234_881_024, group_size=8)  # fmt: skip
+    found = db.measure(row, load_system("hgx-h200")).iloc[0]
+    assert found["evidence"] in ("measured", "interpolated")
+    assert "h100-sxm" not in found["source"]

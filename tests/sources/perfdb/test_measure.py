@@ -183,8 +183,9 @@ def test_mla_in_both_forms_is_measured(db):
 
 
 def moe(**more):
-    values = {"m": 16384, "n": 2048, "k": 7168, "experts": 32, "experts_total": 256, "topk": 8, "fused": "moe_gated",
-              "distribution": "balanced", "precision": "fp8_block", **more}  # fmt: skip
+    values = {"m": 16384, "n": 2048, "k": 7168, "experts": 32, "experts_total": 256, "topk": 8,
+              "fused": "moe_gated", "distribution": "balanced", "precision": "fp8_block",
+              **more}  # fmt: skip
     return op(op_class="grouped_gemm", **values)
 
 

@@ -107,6 +107,11 @@ def test_a_file_that_is_another_gpus_under_other_labels_is_left_out(tmp_path):
     assert len(read_raw(tmp_path, "h100_sxm", "gemm_perf", "trtllm").frame) == 12
     assert read_raw(tmp_path, "h200_sxm", "gemm_perf", "trtllm") is None
     assert len(read_raw(tmp_path, "b200_sxm", "gemm_perf", "trtllm").frame) == 12
+    copied = read_raw(tmp_path, "h200_sxm", "gemm_perf", "trtllm", copies=True)
+    assert copied.original == "h100-sxm"
+    assert sorted(copied.frame["latency"]) == pytest.approx([r["latency"] for r in rows])
+    for own in ("h100_sxm", "b200_sxm"):
+        assert read_raw(tmp_path, own, "gemm_perf", "trtllm", copies=True) is None
 
 
 @pytest.mark.perfdb
