@@ -151,9 +151,10 @@ $(CHARS)/%.parquet: $$(call recipe_dep,$$*) $(SYSTEM_FILES) $(WORKLOAD_FILES) $(
 $(MODEL): $(MODEL_FILES) $(FIT_WITH) $(VENV)/.installed
 	$(CODESIGN) fit --force -o $@ $(FIT_FLAGS)
 
-# Whole workloads are scored too, so it depends on every shipped recipe.
+# Whole workloads are scored too, so it depends on every shipped recipe; the models that it
+# scores do not, and are kept.
 $(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(wildcard reports/workloads/*.yaml) $(BACKTEST_WITH) $(VENV)/.installed
-	$(CODESIGN) backtest --force -o $@ $(BACKTEST_FLAGS)
+	$(CODESIGN) backtest --force -o $@ --models $(BUILD)/backtest-models $(BACKTEST_FLAGS)
 
 $(OUT)/index.html $(OUT)/report.md $(OUT)/recommendations.json &: \
   $(PORTFOLIO_FILE) $(SYSTEM_FILES) $(INPUTS) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES) $(RECOMMEND_WITH)

@@ -124,11 +124,13 @@ def console() -> Console:
 class Progress:
     """What a long command does at the moment: one moving line with the time it took so far.
 
-    On stderr, and only where someone watches; it is gone when the work is done.
+    On stderr, and only where someone watches; it is gone when the work is done. Stages of a
+    minute stay, one line each, in logs too.
     """
 
     def __init__(self, text: str, quiet: bool = False) -> None:
         self._text = printable(text)
+        self._quiet = quiet
         self._shown = not quiet and sys.stderr.isatty()
         self._spinner: Spinner | None = None
         self._task: TaskID | None = None
@@ -160,6 +162,14 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         if self._spinner is not None:
             self._spinner.stop()
+
+    def stage(self, text: str) -> None:
+        """A line that stays, on a terminal or not, as a stage of a minute or so begins."""
+        if self._spinner is not None:
+            self._spinner.console.print(printable(text), markup=False, highlight=False)
+            self.say(text)
+        elif not self._quiet:
+            click.echo(printable(text), err=True)
 
     def files(self, done: int, total: int) -> None:
         """Show a bar of how many files are read, where there are several."""

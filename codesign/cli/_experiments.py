@@ -9,6 +9,7 @@ from codesign.cli._common import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from codesign._common.scores import Backtest, ExperimentRow, LeverOrderRow
     from codesign.cli.backtest import Condition
@@ -17,31 +18,40 @@ LEVER_ORDER = "lever-order"
 """Name that asks for the order of levers, beside those of experiments."""
 
 
-def run(names: tuple[str, ...], quiet: bool) -> Backtest:
-    """Every experiment, or ``names`` of them; raises UsageError for an unknown one."""
+def run(names: tuple[str, ...], quiet: bool, models: Path | None = None) -> Backtest:
+    """Every experiment, or ``names`` of them; raises UsageError for an unknown one.
+
+    ``models`` is the folder where fitted models are kept.
+    """
     from codesign._common.scores import Backtest
     from codesign.projection.experiments import experiment_rows, load_experiments
     from codesign.projection.experiments.order import HOLD_OUT, lever_orders
-    from codesign.projection.experiments.run import CachedTables, fit_on, training_gpus
+    from codesign.projection.experiments.run import (
+        CachedTables,
+        fit_on,
+        training_gpus,
+        training_sets,
+    )
+    from codesign.projection.held_out import HeldOut
     from codesign.sources.perfdb import PerfDB
 
     wanted = tuple(n for n in names if n != LEVER_ORDER)
     ordering = not names or LEVER_ORDER in names
     experiments = load_experiments(wanted) if wanted or not names else ()
     db = CachedTables(PerfDB())
-    models: dict[tuple[str, ...], Any] = {}
-
-    def fitter(_: Any, gpus: tuple[str, ...]) -> Any:
-        if gpus not in models:
-            models[gpus] = fit_on(db, gpus)
-        return models[gpus]
-
+    order_gpus = training_gpus(db, HOLD_OUT)
+    needed = {*training_sets(db, experiments), *([order_gpus] if ordering else [])}
     with Progress("experiments", quiet) as progress:
+        held_out = HeldOut(db, models, stage=progress.stage, fitter=fit_on)
+        held_out.total = len(needed)
+
+        def fitter(_: Any, gpus: tuple[str, ...]) -> Any:
+            return held_out.model(gpus)
+
         rows = experiment_rows(db, experiments, fitter=fitter, note=progress.say)
         orders: tuple[LeverOrderRow, ...] = ()
         if ordering:
-            progress.say("fit for the order of levers")
-            orders = lever_orders(db, fitter(db, training_gpus(db, HOLD_OUT)), note=progress.say)
+            orders = lever_orders(db, held_out.model(order_gpus), note=progress.say)
     text = "natural experiments, each projected by a model fitted without the GPUs held out"
     return Backtest(experiments=rows, lever_order=orders, protocol=text)
 

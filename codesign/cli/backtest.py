@@ -34,7 +34,7 @@ _METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
 @click.option("--protocol", type=click.Choice(PROTOCOLS), default="time-ordered",
               show_default=True, help="Which GPUs train and which are scored.")  # fmt: skip
 @click.option("--quick", is_flag=True,
-              help="One fit, two targets, 400 rows a group: under a minute.")  # fmt: skip
+              help="One fit, two targets, 400 rows a group: one to two minutes.")  # fmt: skip
 @click.option("--framework", default="trtllm", show_default=True,
               type=click.Choice(["trtllm", "vllm", "sglang"]),
               help="Whose kernels.")  # fmt: skip
@@ -43,8 +43,11 @@ _METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
 @click.option("--all-rows", is_flag=True, help="Score whole tables.")
 @click.option("--experiments", is_flag=True,
               help="Instead: natural experiments, all or by NAME, beside what a model that has "
-                   "not seen them projects; and the order of levers (lever-order). Two fits, "
-                   "some minutes.")  # fmt: skip
+                   "not seen them projects; and the order of levers (lever-order). Two fits: "
+                   "five to ten minutes, half without them (--models).")  # fmt: skip
+@click.option("--models", type=click.Path(path_type=Path), metavar="DIR",
+              help="Keep fitted models in this folder: another run reads them again, unless code, "
+                   "tables or specifications behind them have changed.")  # fmt: skip
 @click.option("--ops-only", is_flag=True, help="Leave the workload-level backtest out.")
 @click.option("--fail-on", multiple=True, metavar="CONDITION",
               help="Exit 5 if a score meets it, such as 'mape>0.2' or "
@@ -56,6 +59,7 @@ def command(
     names: tuple[str, ...],
     output: Path | None,
     experiments: bool,
+    models: Path | None,
     protocol: str,
     quick: bool,
     framework: str,
@@ -68,6 +72,9 @@ def command(
 ) -> None:
     """Fit without some GPUs, and score the projections on what those GPUs measured.
 
+    Each fit takes about a minute and is announced: one for --quick, three for time-ordered,
+    nine for leave-one-gpu-out, two for --experiments. --models DIR keeps them.
+
     \b
     Example, every protocol's rule being that a target is never trained on:
       codesign backtest -o backtest.json --protocol time-ordered
@@ -78,7 +85,7 @@ def command(
     conditions = [_condition(text, known) for text in fail_on]
     if experiments:
         _refuse_unused()
-        _experiments(names, output, conditions, force, quiet)
+        _experiments(names, output, conditions, force, quiet, models)
         return
     if names:
         raise UsageError(f"{names[0]}: only --experiments takes names; add it, or drop the name")
@@ -89,6 +96,7 @@ def command(
     check_overwrite([output], force, suffix=".json")
     from codesign._common.files import write_text
     from codesign._common.scores import Backtest
+    from codesign.projection.held_out import HeldOut
     from codesign.sensitivity import backtest as scoring
     from codesign.sensitivity.backtest_rows import RowCache
     from codesign.sources.perfdb import PerfDB
@@ -101,7 +109,11 @@ def command(
     ops: list[BacktestRow] = []
     workloads: list[WorkloadBacktestRow] = []
     with Progress(f"backtest {name}", quiet) as progress:
-        for split, model in scoring.fitted_splits(cached, name, framework, progress.say):
+        held_out = HeldOut(cached, models, tables=db, stage=progress.stage)
+        splits = scoring.protocols(db.gpus())[name].splits
+        held_out.total = len(splits)
+        for split in splits:
+            model = held_out.model(split.train, framework)
             ops += scoring.score_split(cached, model, split, framework, most, note=progress.say)
             if not ops_only:
                 workloads += _workloads(db, model, split.targets, progress.say)
@@ -129,7 +141,7 @@ def _refuse_unused() -> None:
 
 def _experiments(
     names: tuple[str, ...], output: Path | None, conditions: Sequence[Condition], force: bool,
-    quiet: bool,
+    quiet: bool, models: Path | None,
 ) -> None:  # fmt: skip
     """Print the table (asked for, so ``quiet`` keeps it where no file is written) and check it."""
     from codesign._common.files import write_text
@@ -137,7 +149,7 @@ def _experiments(
 
     if output is not None:
         check_overwrite([output], force, suffix=".json")
-    result = asked.run(names, quiet)
+    result = asked.run(names, quiet, models)
     if output is not None:
         write_text(output, _json(result))
     if output is None or not quiet:

@@ -59,6 +59,8 @@ def command(
 ) -> None:
     """Fit the sensitivity model to measured kernels, and show how well it fits.
 
+    Takes one to three minutes on one core.
+
     \b
     Example, holding the H200 back so that projections onto it can be scored:
       codesign fit -o model.json --exclude h200-sxm
@@ -75,7 +77,8 @@ def command(
         from codesign.sources.calibration import CalibrationDB, JoinedDB
 
         db = JoinedDB([db, CalibrationDB(databases)])
-    with Progress("reading kernel tables and fitting; one to three minutes", quiet):
+    with Progress("reading kernel tables and fitting", quiet) as progress:
+        progress.stage("reading kernel tables and fitting, one to three minutes")
         model = fit(db, exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
         model.save(output)
     if not quiet:
@@ -86,7 +89,8 @@ def command(
         from codesign.report.diagnostics import render_diagnostics
         from codesign.sensitivity.diagnostics import diagnose
 
-        with Progress("diagnostics", quiet):
+        with Progress("diagnostics", quiet) as progress:
+            progress.stage("diagnostics, about a minute")
             render_diagnostics(diagnose(model, db), diagnostics)
         wrote(diagnostics, quiet)
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-NOISE_SD = 0.08
+NOISE_SD = 0.05
 """Typical log error of one published step under a good model; weighs data against priors."""
 
 

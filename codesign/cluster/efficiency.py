@@ -47,10 +47,10 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of ranks for each other. Graphs take it away."""
     step_s: float = 5e-3
     """Fixed time of a step: data, norms, optimizer launches, reports."""
-    power_exponent: float = 0.5
+    power_exponent: float = 2 / 3
     """Sustained clock of large multiplies ~ power^exponent within a silicon family; between
-    1/3 (voltage follows frequency) and 1 (voltage at its floor). See docs/cluster.md: the
-    published runs bound it, but cannot tell it from what else moved."""
+    1/3 (voltage follows frequency) and 1 (voltage at its floor). Assumed: the middle, not
+    fitted, since published runs cannot tell it from what else moved (docs/cluster.md)."""
 
 
 UNCALIBRATED = Efficiency()
@@ -62,9 +62,7 @@ PRIOR_SD = {
     "attention_forward": 0.15, "attention_backward": 0.35, "memory": 0.4, "memory_fused": 0.3,
     "tp_exposed": 0.5,
     "ep": 0.5, "ep_fused": 0.5, "ep_window": 0.2, "dp_window": 0.3, "slowdown": 0.5,
-    "host_layer_s": 0.5, "host_moe_s": 0.15, "gap_s": 0.7, "step_s": 0.5,
-    "power_exponent": 0.4,
-}  # fmt: skip
+    "host_layer_s": 0.5, "host_moe_s": 0.15, "gap_s": 0.7, "step_s": 0.5}  # fmt: skip
 """Standard deviations of the logs of what is fitted, around the values above."""
 RESIDUAL_SD = 0.14
 """Log error of a step on a system that the calibration has not seen: median error / 0.67."""

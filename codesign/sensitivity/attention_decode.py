@@ -31,6 +31,7 @@ from codesign.sensitivity.attention_work import (
 )
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
 from codesign.sensitivity.op_model import (
+    ON_CHIP,
     POWER_CLOCK_EXPONENT,
     Features,
     OpModel,
@@ -113,6 +114,7 @@ class DecodeAttentionModel(OpModel):
 
     name: ClassVar[str] = "attention_decode"
     op_classes: ClassVar[tuple[str, ...]] = ("attention",)
+    reads: ClassVar[frozenset[str]] = ON_CHIP
 
     def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
         """Attention rows with at most eight query tokens and a longer cache."""

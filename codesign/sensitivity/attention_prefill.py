@@ -39,6 +39,7 @@ from codesign.sensitivity.attention_work import (
 )
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
 from codesign.sensitivity.op_model import (
+    ON_CHIP,
     POWER_CLOCK_EXPONENT,
     Features,
     OpModel,
@@ -104,6 +105,7 @@ class PrefillAttentionModel(OpModel):
 
     name: ClassVar[str] = "attention_prefill"
     op_classes: ClassVar[tuple[str, ...]] = ("attention",)
+    reads: ClassVar[frozenset[str]] = ON_CHIP
 
     def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
         """Attention rows that are not decode."""

@@ -94,6 +94,10 @@ class CollectiveModel(OpModel):
 
     name: ClassVar[str] = "collective"
     op_classes: ClassVar[tuple[str, ...]] = ("collective",)
+    reads: ClassVar[frozenset[str]] = frozenset({
+        "architectures", "nvlink_bandwidth_bytes_per_s", "nvlink_domain", "in_switch_reduction",
+        "scaleout_bandwidth_bytes_per_s", "launch_latency_s", "boost_clock_hz",
+    })  # fmt: skip
 
     def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
         """Rows with a known kind, message and group."""

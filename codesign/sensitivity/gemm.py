@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from codesign.hardware.model import BYTES_PER_ELEMENT
 from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
 from codesign.sensitivity.op_model import (
+    ON_CHIP,
     Features,
     OpModel,
     Parameter,
@@ -87,6 +88,7 @@ class GemmModel(OpModel):
 
     name: ClassVar[str] = "gemm"
     op_classes: ClassVar[tuple[str, ...]] = ("gemm",)
+    reads: ClassVar[frozenset[str]] = ON_CHIP
 
     def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
         """GEMM rows with m, n, k, precision and count."""

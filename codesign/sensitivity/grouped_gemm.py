@@ -29,6 +29,7 @@ from codesign.sensitivity.gemm import (
 )
 from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
 from codesign.sensitivity.op_model import (
+    ON_CHIP,
     Features,
     OpModel,
     Parameter,
@@ -64,6 +65,7 @@ class GroupedGemmModel(OpModel):
 
     name: ClassVar[str] = "grouped_gemm"
     op_classes: ClassVar[tuple[str, ...]] = ("grouped_gemm",)
+    reads: ClassVar[frozenset[str]] = ON_CHIP
 
     def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
         """Rows with m, n, k, experts, precision and count."""

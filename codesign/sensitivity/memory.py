@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
 from codesign.sensitivity.op_model import (
+    ON_CHIP,
     Features,
     OpModel,
     Parameter,
@@ -46,6 +47,7 @@ class MemoryBoundModel(OpModel):
 
     name: ClassVar[str] = "memory"
     op_classes: ClassVar[tuple[str, ...]] = MEMORY_BOUND_CLASSES
+    reads: ClassVar[frozenset[str]] = ON_CHIP - {"peaks_flops_per_s", "clock_ratio", "power_ratio"}
 
     def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
         """Rows of a memory-bound class with known bytes and count."""

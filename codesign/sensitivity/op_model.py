@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import numpy as np
@@ -31,6 +31,14 @@ POWER_CLOCK_EXPONENT = 1 / 3
 """Assumed: under a power cap the sustained clock goes as power^(1/3), since dynamic power
 goes as frequency x voltage^2 and voltage as frequency. Acts on tensor-bound time alone:
 memory-bound kernels stay under the cap."""
+
+ALL_QUANTITIES = frozenset(f.name for f in fields(HardwareArrays)) - {"names", "gpus"}
+ON_CHIP = frozenset({
+    "architectures", "sm_count", "tensor_clock_hz", "boost_clock_hz", "hbm_bandwidth_bytes_per_s",
+    "l2_capacity_bytes", "launch_latency_s", "asynchronous_mma", "block_scaled_mma", "power_ratio",
+    "peaks_flops_per_s", "clock_ratio",
+})  # fmt: skip
+"""What an op that no link carries depends on."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,8 @@ class OpModel(ABC):
     name: ClassVar[str]
     op_classes: ClassVar[tuple[str, ...]]
     """Op classes whose rows the model can take."""
+    reads: ClassVar[frozenset[str]] = ALL_QUANTITIES
+    """Fields of `HardwareArrays` that its times depend on: systems alike in them are timed once."""
 
     @abstractmethod
     def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:

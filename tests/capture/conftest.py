@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("torch")
-
 # Big enough that a step is more than the profiler's own work, small enough for a second.
 MODEL = """
 import sys, time, torch

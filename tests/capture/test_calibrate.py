@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch")
+
 from codesign._common.errors import DataError, UsageError
 from codesign.capture.calibrate import calibrate, journal
 from codesign.capture.calibrate.points import effort_of, points

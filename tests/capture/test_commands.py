@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch")
+
 from codesign.sources import read
 from codesign.workload.accounting import hardware_flops
 from codesign.workload.characterization import Characterization

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
+
+torch = pytest.importorskip("torch")
 
 import codesign
 from codesign import capture as capture_package

@@ -13,6 +13,8 @@ from typing import Any
 import click
 import pytest
 
+pytest.importorskip("torch")
+
 from codesign._common.errors import DataError, InsufficientDataError, UsageError
 from codesign.capture.boot.settings import Settings
 from codesign.capture.live import Result, characterize_command

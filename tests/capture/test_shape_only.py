@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import torch
-from torch.nn import functional as F
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
 
 from codesign import capture
 from codesign._common.errors import DataError, InsufficientDataError, UsageError

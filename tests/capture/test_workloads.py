@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
+
+torch = pytest.importorskip("torch")
 
 import codesign
 from codesign._common.errors import UsageError

@@ -253,8 +253,8 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("t.json", '{"traceEvents": []}', "characterize --from"),
-        ("t.bin", "\x00\x01", "characterize --from"),
+        ("t.json", '{"traceEvents": []}', "no device activity"),
+        ("t.bin", "\x00\x01", "expected a characterization (.parquet), a PyTorch/Kineto trace"),
         ("g.yaml", "name: g\nsm_count: 3\n", "codesign hw show"),
         ("p.yaml", "title: p\nworkloads: []\n", "codesign recommend"),
         ("r.yaml", "title: p\nfoo: []\n", "allowed: name"),

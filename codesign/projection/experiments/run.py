@@ -50,6 +50,12 @@ def training_gpus(db: Any, hold_out: Sequence[str]) -> tuple[str, ...]:
     return tuple(g for g in db.gpus() if g not in set(hold_out))
 
 
+def training_sets(db: Any, experiments: Sequence[Experiment]) -> tuple[tuple[str, ...], ...]:
+    """GPUs of every fit that ``experiment_rows`` asks for, in its order."""
+    sets = (training_gpus(db, e.hold_out) for e in experiments if _projectable(e))
+    return tuple(dict.fromkeys(sets))
+
+
 def experiment_rows(
     db: Any,
     experiments: Sequence[Experiment],

@@ -1,0 +1,87 @@
+"""Which optimizer's step ends a step of the workload, on orders of calls written out by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+
+import pytest
+
+from codesign.capture.boot import markers
+
+
+class Optimizer:
+    pass
+
+
+def boundaries(order: Iterable[Optimizer], warmup: int = 3) -> list[int]:
+    """Places in ``order`` that end a step once the warm-up is over."""
+    steps, count, found = markers.OptimizerSteps(), 0, []
+    for i, optimizer in enumerate(order):
+        ends, void = steps.stepped(optimizer, count >= warmup)
+        count = 0 if void else count + ends
+        if ends and count > warmup:
+            found.append(i)
+    return found
+
+
+def test_one_optimizer_ends_every_step() -> None:
+    a = Optimizer()
+    assert boundaries([a] * 8) == [3, 4, 5, 6, 7]
+
+
+def test_of_several_in_turn_the_last_one_ends_a_step() -> None:
+    # As Megatron's chained optimizer, whose parts step one after another.
+    a, b, c = Optimizer(), Optimizer(), Optimizer()
+    ends = boundaries([a, b, c] * 10)
+    assert len(ends) >= 6
+    assert {i % 3 for i in ends} == {2}
+    assert {later - earlier for earlier, later in itertools.pairwise(ends)} == {3}
+
+
+def test_the_one_that_steps_least_often_holds_the_others() -> None:
+    critic, generator = Optimizer(), Optimizer()
+    ends = boundaries(([critic] * 3 + [generator]) * 8)
+    assert ends
+    assert {i % 4 for i in ends} == {3}
+
+
+def test_one_that_comes_late_starts_the_count_anew() -> None:
+    # Ten critic steps to one of the generator: the warm-up is over before it shows up.
+    critic, generator = Optimizer(), Optimizer()
+    ends = boundaries(([critic] * 10 + [generator]) * 6)
+    late = [i for i in ends if i > 2 * 11]
+    assert late
+    assert {i % 11 for i in late} == {10}
+
+
+@pytest.mark.parametrize(
+    ("marker", "known"),
+    [
+        ("optimizer", True), ("forward", True), ("explicit", True), ("annotation:train", True),
+        ("function:mod:Class.step", True), ("function:mod", False), ("annotation:", False),
+        ("epoch", False),
+    ],
+)  # fmt: skip
+def test_what_a_marker_may_be(marker: str, known: bool) -> None:
+    assert (markers.check(marker) is None) == known
+
+
+def test_a_function_tells_when_it_returns() -> None:
+    import types
+
+    module = types.ModuleType("m")
+
+    class Trainer:
+        def step(self, x: int) -> int:
+            return x + 1
+
+    module.Trainer = Trainer  # type: ignore[attr-defined]
+    heard: list[int] = []
+    markers.on_function(lambda: heard.append(1))
+    try:
+        markers.wrap_function(module, "Trainer.step")
+        assert Trainer().step(2) == 3
+        assert heard == [1]
+    finally:
+        markers._called.clear()
