@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-import codesign
 from codesign._common.errors import DataError, UsageError
 from codesign.hardware import system_of_gpu
 from codesign.sensitivity.training import ROWS_PER_GPU
@@ -115,7 +114,7 @@ class HeldOut:
 
 def code_hash(package: Path | None = None) -> str:
     """SHA-256 of the source files that a fit runs through."""
-    root = Path(codesign.__file__).parent if package is None else package
+    root = Path(__file__).parents[1] if package is None else package
     found = hashlib.sha256()
     for part in _CODE:
         for path in sorted((root / part).rglob("*.py")):

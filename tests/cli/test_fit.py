@@ -56,10 +56,11 @@ def test_a_model_that_exists_is_kept_unless_force_is_given(runner: CliRunner, tm
     assert model_module.load_model(path).trained_on
 
 
-def test_quiet_says_nothing_and_else_one_line_on_stderr(runner: CliRunner, tmp_path) -> None:
+def test_quiet_says_nothing_and_else_stage_and_file(runner: CliRunner, tmp_path) -> None:
     loud = runner.invoke(command, ["-o", str(tmp_path / "a.json")])
     quiet = runner.invoke(command, ["-o", str(tmp_path / "b.json"), "--quiet"])
-    assert re.fullmatch(r"wrote .*a\.json \([0-9.]+ [kM]B\)\n", loud.stderr)
+    stage = "reading kernel tables and fitting, one to three minutes\n"
+    assert re.fullmatch(stage + r"wrote .*a\.json \([0-9.]+ [kM]B\)\n", loud.stderr)
     assert (quiet.stdout, quiet.stderr) == ("", "")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
