@@ -52,7 +52,7 @@ class Part:
         if len(set(families)) == 1 or not self.unit.between.effects:
             theta = self.theta(z, shifts[families[0]])
             return self.model.times(theta, self.features, hw)
-        out = np.empty((len(families), self.rows.size))
+        out = np.empty((len(families), len(next(iter(self.features.values())))))
         for name in dict.fromkeys(families):
             rows = [i for i, other in enumerate(families) if other == name]
             theta = self.theta(z, shifts[name])

@@ -46,8 +46,7 @@ class Residuals:
 def styles(gpus: Sequence[str]) -> dict[str, Style]:
     """Colour and marker of each GPU; no two share both."""
     return {
-        gpu: Style(_COLOURS[i % 8], "", _MARKERS[(i + i // 8) % 4])
-        for i, gpu in enumerate(gpus)
+        gpu: Style(_COLOURS[i % 8], "", _MARKERS[(i + i // 8) % 4]) for i, gpu in enumerate(gpus)
     }
 
 
