@@ -33,8 +33,9 @@ of the rooflines' peaks ("ratio").
 - **One network between domains.** The multi-node DeepEP tables of `h200_sxm` equal those of
   `h100_sxm` row for row: one measurement under two labels, at 400 Gb/s. The copy is left out of
   fits and backtests; a recipe composed on H200 uses it, labelled "assumed", so that the same
-  network is equally fast on both. So nothing tells what `scaleout_bandwidth` and `nvlink_domain` do: their
-  effect is "assumed", they rank behind what was measured, and no backtest varies them.
+  network is equally fast on both. So nothing tells what `scaleout_bandwidth` and
+  `nvlink_domain` do: their effect is "assumed", they rank behind what was measured, and no
+  backtest varies them.
 - The exchanges over 8 nodes move 22 GB/s of a 50 GB/s NIC, those over 4 nodes 40; DeepEP's
   authors publish 50 to 51 GB/s over 8 nodes with the same NIC. What those levers gain on
   DeepSeek-V3 depends on whether that point is typical; the recipe says so as a caveat.
