@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from codesign._common.errors import InsufficientDataError, UsageError
 from codesign._common.scores import Interval
 from codesign.projection.portfolio import interval
-from codesign.projection.step import scale_step, step_of
+from codesign.projection.step import Step, scale_step, step_of
 from codesign.projection.transfer import is_same_silicon, transfer_ratio
 
 if TYPE_CHECKING:
@@ -181,16 +181,11 @@ def project(
     """
     start = base_system(char, base)
     step = step_of(char)
-    if step.busy_s <= 0:
-        raise InsufficientDataError(
-            f"{char.header.workload}: no op has a known time, so there is nothing to project"
-        )
     joint = model.draws(draws, seed) if isinstance(draws, int) and draws > 0 else draws
     ops = char.ops
-    point = _ratios(model, char, start, systems, None, scoring)
     held = _unknown(model.times(ops, [start])[0]) | ~model.covered(ops)
-    if not float(step.exposed_s[~held].sum()) > 0:
-        raise InsufficientDataError(_nothing_to_move(char, step.exposed_s))
+    check_covered(char, step, held)
+    point = _ratios(model, char, start, systems, None, scoring)
     scaled = scale_step(step, point)
     rows = [scaled.step_time_s[None, :]]
     if joint is not None and not isinstance(joint, int) and len(systems):
@@ -203,6 +198,16 @@ def project(
         fixed_idle_s=step.fixed_idle_s, exposed_s=scaled.exposed_s, bubble_s=scaled.bubble_s,
         held=held,
     )  # fmt: skip
+
+
+def check_covered(char: Characterization, step: Step, held: NDArray[np.bool_]) -> None:
+    """Raise InsufficientDataError where no op has a time, or the model ``held`` all that have."""
+    if step.busy_s <= 0:
+        raise InsufficientDataError(
+            f"{char.header.workload}: no op has a known time, so there is nothing to project"
+        )
+    if not float(step.exposed_s[~held].sum()) > 0:
+        raise InsufficientDataError(_nothing_to_move(char, step.exposed_s))
 
 
 def _nothing_to_move(char: Characterization, exposed_s: Array) -> str:
@@ -234,6 +239,14 @@ def _unknown(base_time_s: Array) -> NDArray[np.bool_]:
     return np.asarray(~np.isfinite(base_time_s) | (base_time_s <= 0))
 
 
+def ratios_of(times: Array) -> Array:
+    """(..., systems - 1, ops) times over those of the first system; 1 where either is unknown."""
+    before = times[..., :1, :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(_unknown(before), 1.0, times[..., 1:, :] / before)
+    return np.where(np.isfinite(ratio), ratio, 1.0)
+
+
 def _ratios(
     model: OpTimes, char: Characterization, base: System, systems: Sequence[System], joint: Any,
     scoring: bool,
@@ -242,11 +255,7 @@ def _ratios(
     if not systems:
         return np.empty((0, len(char.ops)))
     own = [s for s in systems if is_same_silicon(base, s)]
-    times = model.times(char.ops, [base, *own], draws=joint)
-    before = times[..., :1, :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(_unknown(before), 1.0, times[..., 1:, :] / before)
-    ratio = np.where(np.isfinite(ratio), ratio, 1.0)
+    ratio = ratios_of(model.times(char.ops, [base, *own], draws=joint))
     if len(own) == len(systems):
         return ratio
     columns = iter(np.moveaxis(ratio, -2, 0))

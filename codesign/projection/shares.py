@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.projection.projector import OpTimes, base_system, project
+from codesign.projection.projector import OpTimes, Projection, base_system, project
 from codesign.sensitivity.shares import CAPABILITIES, STEP, moved
 
 if TYPE_CHECKING:
@@ -32,10 +32,18 @@ def step_shares(
     capabilities leave less than nothing they are taken in proportion.
     """
     start = base_system(char, base)
-    wanted = [s for system in systems for s in (system, *moved(system))]
-    projection = project(char, model, wanted, None, base=start)
+    return slopes(project(char, model, share_systems(systems), None, base=start))
+
+
+def share_systems(systems: Sequence[System]) -> list[System]:
+    """Systems to project for the shares of ``systems``: each, then with each capability moved."""
+    return [s for system in systems for s in (system, *moved(system))]
+
+
+def slopes(projection: Projection) -> list[dict[str, float]]:
+    """The shares of `step_shares` from a projection onto `share_systems`."""
     found = []
-    for first in range(0, len(wanted), 1 + len(CAPABILITIES)):
+    for first in range(0, len(projection.systems), 1 + len(CAPABILITIES)):
         times = projection.step_time_s[0, first : first + 1 + len(CAPABILITIES)]
         saved = np.maximum(-np.log(times[1:] / times[0]) / np.log1p(STEP), 0.0)
         held = float(projection.exposed_s[first][projection.held].sum() / times[0])

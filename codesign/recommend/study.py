@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign._common.scores import Interval
-from codesign.projection import Projection, interval, portfolio_gain, project
-from codesign.projection.shares import step_shares
+from codesign.projection import Projection, interval, portfolio_gain
+from codesign.projection.batch import Batch
+from codesign.projection.shares import share_systems, slopes
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -67,16 +68,18 @@ class Study:
         return {entry.name: entry.weight for entry in self.portfolio.workloads}
 
     @cached_property
+    def batch(self) -> Batch:
+        """The workloads, made ready to be projected."""
+        return Batch({name: self.chars[name] for name in self.weights}, self.model, self.base)
+
+    @cached_property
     def base_binding(self) -> dict[str, float]:
         """Share of portfolio time by binding resource on the baseline."""
         return self.binding_shares(self.evaluate([]), None)
 
     def evaluate(self, systems: Sequence[System]) -> Evaluation:
         """Every workload on every one of ``systems``."""
-        projections = {
-            name: project(self.chars[name], self.model, systems, self.joint, base=self.base)
-            for name in self.weights
-        }
+        projections = self.batch.project(systems, self.joint)
         return Evaluation(tuple(systems), self.weights, projections)
 
     def binding_shares(self, evaluation: Evaluation, index: int | None) -> dict[str, float]:
@@ -87,10 +90,11 @@ class Study:
         A workload counts with the GPU-hours that its work takes there.
         """
         total: dict[str, float] = {}
+        system = self.base if index is None else evaluation.systems[index]
+        on = self.batch.project(share_systems([system]))
         for name, weight in self.weights.items():
             projection = evaluation.projections[name]
-            system = self.base if index is None else evaluation.systems[index]
-            shares = step_shares(self.chars[name], self.model, [system], self.base)[0]
+            shares = slopes(on[name])[0]
             hours = weight if index is None else weight / float(projection.gain_draws[0, index])
             for resource, share in shares.items():
                 total[resource] = total.get(resource, 0.0) + hours * share

@@ -99,10 +99,12 @@ def _alike(part: Part, hw: HardwareArrays) -> tuple[HardwareArrays, Index]:
     """Systems that differ in what the part's model reads, and which of them each one is."""
     families = {name: float(i) for i, name in enumerate(dict.fromkeys(hw.architectures))}
     columns = [np.array([[families[name]] for name in hw.architectures])]
+    # Of the peaks, those that its rows multiply at: an FP4 lever leaves BF16 as it is.
+    rates = [v for name, v in part.features.items() if name.endswith("precision")]
     for name in sorted(part.model.reads - {"architectures"}):
         values = np.asarray(getattr(hw, name), dtype=np.float64)
-        if values.shape[1] > 1 and "precision" in part.features:
-            values = values[:, np.unique(part.features["precision"]).astype(np.intp)]
+        if values.shape[1] > 1 and rates:
+            values = values[:, np.unique(np.concatenate(rates)).astype(np.intp)]
         columns.append(values)
     first, inverse = _unique(np.concatenate(columns, axis=1))
     return hw.rows([int(i) for i in first]), inverse
