@@ -24,6 +24,7 @@ from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_
 from codesign.recommend.contradiction import contradicted
 from codesign.recommend.levers import LeverPlan, lever_result, plan_levers
 from codesign.recommend.other_costs import first_by
+from codesign.recommend.packages import packages
 from codesign.recommend.pairs import pair_results, pair_systems
 from codesign.recommend.portfolio import COST_UNITS, Portfolio, baseline_of
 from codesign.recommend.rank import Pick, ordered, p_best, pick, ranking_rule, recommendation
@@ -120,6 +121,7 @@ def recommend(
         provenance=_provenance(study, inputs or Inputs()), ranking_rule=ranking_rule(portfolio),
         verdict_rule=verdict_rule(portfolio),
         first_by=first_by(portfolio, results, firsts), software=advised, software_silent=silent,
+        packages=packages(study, picks, prices, price),
     )  # fmt: skip
 
 

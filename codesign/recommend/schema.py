@@ -13,10 +13,10 @@ SCHEMA_VERSION = 1
 
 __all__ = [
     "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
-    "FirstByCost", "Interval", "Level", "LeverPoint", "LeverResult", "OpShare", "PairResult",
-    "Provenance", "Recommendation", "Recommendations", "RooflinePoint", "SoftwareFinding",
-    "SoftwareResult", "SoftwareSilence", "Status", "Verdict", "WorkloadBacktestRow",
-    "WorkloadResult",
+    "FirstByCost", "Interval", "Level", "LeverPoint", "LeverResult", "MarginalGain", "OpShare",
+    "Package", "PackageStep", "PackageStudy", "PairResult", "Provenance", "Recommendation",
+    "Recommendations", "RooflinePoint", "SoftwareFinding", "SoftwareResult", "SoftwareSilence",
+    "Status", "Verdict", "WorkloadBacktestRow", "WorkloadResult",
 ]  # fmt: skip
 
 Status = Literal[
@@ -141,6 +141,76 @@ class PairResult(msgspec.Struct, frozen=True):
     """gain / product of the single gains: above 1 they help each other."""
     cost: Cost | None
     gain_per_cost: float | None
+
+
+class PackageStep(msgspec.Struct, frozen=True):
+    """One lever of a package at its step."""
+
+    lever: str
+    title: str
+    factor: float
+    label: str
+    status: Status
+
+
+class Package(msgspec.Struct, frozen=True):
+    """A combination of lever steps that no other beats at its cost or less."""
+
+    steps: tuple[PackageStep, ...]
+    """Empty for the baseline as it is."""
+    gain: Interval
+    cost: Cost | None
+    gain_per_cost: float | None
+    """Portfolio gain in per cent per unit of the study's cost."""
+    tested_gain: float
+    """Gain without the steps whose effect is an assumption."""
+    fleet_gain: Interval | None
+    """Gain of a fleet that may cost no more than today's: gain x baseline cost / cost."""
+    p_best: float | None
+    """Share of the joint draws in which its ``fleet_gain`` is the largest of the front."""
+
+
+class MarginalGain(msgspec.Struct, frozen=True):
+    """What a lever adds after all others of a package."""
+
+    lever: str
+    title: str
+    label: str
+    status: Status
+    inside: bool
+    """It is part of the package; the others are added to the whole of it."""
+    alone: Interval
+    last: Interval
+    """Gain with it / gain without it, the package standing."""
+    cost: CostItem | None
+    gain_per_cost: float | None
+    """``last`` in per cent per unit of the cost that it adds."""
+
+
+class PackageStudy(msgspec.Struct, frozen=True):
+    """The best combinations of levers by one kind of cost."""
+
+    kind: Literal["area", "power", "money"]
+    ranking_cost: str
+    """Unit of that cost, such as ``W per GPU``."""
+    baseline_cost: float | None
+    """Of the GPU as it is, in that unit."""
+    baseline_source: str
+    budget: float | None
+    """Most that a package may cost; None where the portfolio sets none."""
+    front: tuple[Package, ...]
+    """From the baseline up, thinned where it is long."""
+    balanced: int | None
+    """Index in ``front`` of the largest ``fleet_gain``; None without a baseline cost."""
+    best: int
+    """Index in ``front`` of the largest gain, within the budget if there is one."""
+    marginal_to: int
+    """Index in ``front`` of the package that ``marginal`` is about."""
+    marginal: tuple[MarginalGain, ...]
+    tried: int
+    exhaustive: bool
+    left_out: dict[str, str]
+    """Title of a lever that no package may hold -> why."""
 
 
 class Recommendation(msgspec.Struct, frozen=True):
@@ -327,6 +397,8 @@ class Recommendations(msgspec.Struct, frozen=True):
     software: tuple[SoftwareResult, ...] = ()
     """Changes of software with evidence, the largest gain first."""
     software_silent: tuple[SoftwareSilence, ...] = ()
+    packages: tuple[PackageStudy, ...] = ()
+    """By each kind of cost, the one that ranks first."""
     schema_version: int = SCHEMA_VERSION
 
     def __repr__(self) -> str:

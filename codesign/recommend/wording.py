@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codesign._common.units import format_si
 from codesign.hardware.lever_specs import shipped_levers
+
+if TYPE_CHECKING:
+    from codesign.recommend.schema import PackageStep
 
 NAMES = {
     "gemm": "GEMM", "grouped_gemm": "grouped GEMM", "conv": "convolution", "hbm": "HBM",
@@ -56,6 +59,12 @@ def percent(fraction: float) -> str:
 def amount(value: float) -> str:
     """A cost to three significant digits, never in powers of ten: ``1,260``."""
     return f"{float(f'{value:.3g}'):,.10g}"
+
+
+def package_label(steps: Sequence[PackageStep]) -> str:
+    """``HBM bandwidth +25 % and SM count +10 %``; of no step, the baseline as it is."""
+    words = [f"{step.title} {step.label.partition(':')[0]}" for step in steps]
+    return joined(words) if words else "the baseline as it is"
 
 
 def listing(shares: Mapping[str, float], limit: int = 3) -> str:
