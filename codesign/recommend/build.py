@@ -28,6 +28,7 @@ from codesign.recommend.packages import packages
 from codesign.recommend.pairs import pair_results, pair_systems
 from codesign.recommend.portfolio import COST_UNITS, Portfolio, baseline_of
 from codesign.recommend.rank import Pick, ordered, p_best, pick, ranking_rule, recommendation
+from codesign.recommend.rank_sensitivity import rank_sensitivity
 from codesign.recommend.schema import (
     Backtest,
     Cost,
@@ -108,6 +109,7 @@ def recommend(
     erring, minor = blind_errors(study, evaluation, picks, backtest)
     known = [*doubts(study, evaluation, picks), *erring]
     advised, silent = software(chars, study.weights, start, model)
+    spread, moved, tried = rank_sensitivity(study, evaluation, picks, prices)
     return Recommendations(
         title=portfolio.title, audience=portfolio.audience, generated_at=timestamp(),
         baseline=start.name, baseline_title=start.title or start.name,
@@ -121,7 +123,8 @@ def recommend(
         provenance=_provenance(study, inputs or Inputs()), ranking_rule=ranking_rule(portfolio),
         verdict_rule=verdict_rule(portfolio),
         first_by=first_by(portfolio, results, firsts), software=advised, software_silent=silent,
-        packages=packages(study, picks, prices, price),
+        packages=packages(study, picks, prices, price), rank_sensitivity=spread,
+        first_moved=moved, first_changes_tried=tried,
     )  # fmt: skip
 
 

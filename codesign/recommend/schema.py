@@ -13,8 +13,9 @@ SCHEMA_VERSION = 1
 
 __all__ = [
     "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
-    "FirstByCost", "Interval", "Level", "LeverPoint", "LeverResult", "MarginalGain", "OpShare",
-    "Package", "PackageStep", "PackageStudy", "PairResult", "Provenance", "Recommendation",
+    "FirstByCost", "FirstMoved", "Interval", "Level", "LeverPoint", "LeverResult", "MarginalGain",
+    "OpShare", "Package", "PackageStep", "PackageStudy", "PairResult", "Provenance",
+    "RankSensitivity", "RankSpread", "Recommendation",
     "Recommendations", "RooflinePoint", "SoftwareFinding", "SoftwareResult", "SoftwareSilence",
     "Status", "Verdict", "WorkloadBacktestRow", "WorkloadResult",
 ]  # fmt: skip
@@ -213,6 +214,37 @@ class PackageStudy(msgspec.Struct, frozen=True):
     """Title of a lever that no package may hold -> why."""
 
 
+class RankSpread(msgspec.Struct, frozen=True):
+    """Where a lever stands in the list when one thing varies, all others as they are."""
+
+    first: float
+    """Share of the draws in which it is first."""
+    lo: int
+    """With ``hi`` the ranks between which it stands in nine draws of ten."""
+    hi: int
+
+
+class RankSensitivity(msgspec.Struct, frozen=True):
+    """How far a lever's rank depends on what went into the ranking."""
+
+    lever: str
+    rank: int
+    weights: RankSpread
+    costs: RankSpread
+    model: RankSpread
+    together: RankSpread
+
+
+class FirstMoved(msgspec.Struct, frozen=True):
+    """A single change of a weight or a cost value that puts another lever first."""
+
+    change: str
+    kind: Literal["weight", "cost"]
+    lever: str
+    """That is first then."""
+    title: str
+
+
 class Recommendation(msgspec.Struct, frozen=True):
     """One ranked line of advice."""
 
@@ -399,6 +431,11 @@ class Recommendations(msgspec.Struct, frozen=True):
     software_silent: tuple[SoftwareSilence, ...] = ()
     packages: tuple[PackageStudy, ...] = ()
     """By each kind of cost, the one that ranks first."""
+    rank_sensitivity: tuple[RankSensitivity, ...] = ()
+    """Of the levers that compete for ranks, in their order."""
+    first_moved: tuple[FirstMoved, ...] = ()
+    first_changes_tried: int = 0
+    """Single changes of a weight or cost value that were tried for ``first_moved``."""
     schema_version: int = SCHEMA_VERSION
 
     def __repr__(self) -> str:
