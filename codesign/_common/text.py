@@ -41,6 +41,11 @@ def quoted(value: object, width: int = 80) -> str:
         return f"a {type(value).__name__} too long to print"
 
 
+def counted(number: int, what: str) -> str:
+    """``1 problem``, ``2 problems``: a number with its noun."""
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
 def encodable(text: str) -> str:
     """``text`` without lone surrogates, as file names that are no UTF-8 bring them."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -89,7 +89,7 @@ def parse_quantity(text: object, unit: str, where: str) -> float:
     else:
         value = _converted(float(match["number"]), match["unit"], unit)
         if math.isnan(value):
-            raise DataError(f"{where}: cannot read {quoted(text)}; {example}")
+            raise DataError(f"{where}: {quoted(text)} {_mistake(match, kind, unit)}; {example}")
     if not math.isfinite(value):
         raise DataError(f"{where}: {quoted(text)} is not finite; {example}")
     return value
@@ -103,6 +103,22 @@ def _converted(number: float, given: str, unit: str) -> float:
         return float(_registry().Quantity(number, given).to(unit).magnitude)
     except pint.errors.PintError:
         return math.nan
+
+
+_SPELLINGS = {"GBps": "GB/s", "TBps": "TB/s", "MBps": "MB/s", "Gbps": "Gb/s", "Tbps": "Tb/s",
+              "Mbps": "Mb/s", "Gbit": "Gb", "gb/s": "Gb/s", "GHZ": "GHz", "MHZ": "MHz"}  # fmt: skip
+
+
+def _mistake(match: re.Match[str], kind: str, unit: str) -> str:
+    """Why a number with a unit is none of ``unit``, and what was probably meant."""
+    given = match["unit"]
+    spelt = _SPELLINGS.get(given, given)
+    flops = re.fullmatch(r"([kMGTPE]?)(FLOPS?|FLOPs|FLOP/s|flops?)(/s)?", given)
+    tries = [spelt, spelt.removesuffix("/s"), f"{spelt.removesuffix('/s')}/s"]
+    tries += [f"{flops[1]}FLOP/s"] if flops else []
+    meant = next((t for t in tries if t != given and _SYMBOLS.get(t, ("",))[0] == unit), None)
+    said = f"is in {kind}, not {unit}" if kind else f"is not in a unit of {unit}"
+    return said if meant is None else f"{said}: did you mean {match['number']} {meant}?"
 
 
 _EXAMPLES = {

@@ -14,11 +14,13 @@ from codesign._common.errors import UsageError
 from codesign._common.text import printable
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
     from rich.console import Console
     from rich.progress import Progress as Spinner
     from rich.progress import TaskID
 
 STDOUT = Path("-")
+_NEW_FOLDERS = "codesign.new_folders"
 
 force_option = click.option(
     "--force",
@@ -86,16 +88,27 @@ def _check_file(
         raise UsageError(f"{path}: is {kind}; give the name of a file{_such_as(suffix)}{hint}")
     if suffix and path.suffix.lower() != suffix:
         raise UsageError(f"{path}: expected a name that ends in {suffix}")
+    missing = None
     for folder in path.absolute().parents:
         if folder.exists():
             if not folder.is_dir():
                 raise UsageError(f"{path}: cannot be written: {folder} is no folder")
             break
+        missing = folder
+    if missing is not None:
+        _new_folders()[os.path.realpath(path)] = missing
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
             raise UsageError(f"{path}: is also an input; give another name with -o")
     if path.exists() and not force:
         raise UsageError(f"{path}: exists; pass --force to overwrite it")
+
+
+def _new_folders() -> dict[str, Path]:
+    """Of this command's outputs, the outermost folder that each makes; by the output's path."""
+    context = click.get_current_context(silent=True)
+    kept: dict[str, Path] = {} if context is None else context.meta.setdefault(_NEW_FOLDERS, {})
+    return kept
 
 
 def _such_as(suffix: str) -> str:
@@ -183,12 +196,28 @@ class Progress:
 
 
 def wrote(path: Path, quiet: bool = False) -> None:
-    """Say on stderr that an output is there, and how large it is."""
+    """Say on stderr that an output is there, how large it is, and which folder was made for it."""
     from codesign._common.units import format_si
 
     if not quiet and path != STDOUT:
+        made = _new_folders().get(os.path.realpath(path))
+        new = "" if made is None else f", made the folder {made}"
         size = format_si(path.stat().st_size, "B")
-        click.echo(printable(f"wrote {path} ({size})"), err=True)
+        click.echo(printable(f"wrote {path} ({size}){new}"), err=True)
+
+
+def evidence_shares(ops: DataFrame) -> tuple[str, dict[str, float]]:
+    """What the shares are of, and the share of each evidence, largest first.
+
+    That is what an op adds to its step (its exposed time). A summary by kernel knows no step,
+    so nothing of it is exposed: there it is all of the ops' time.
+    """
+    exposed = float(ops["exposed_s"].sum()) > 0
+    column = "exposed_s" if exposed else "time_s"
+    parts = ops.groupby("evidence")[column].sum().astype(float).sort_values(ascending=False)
+    total_s = float(parts.sum()) or float("nan")
+    shares = {str(kind): float(value) / total_s for kind, value in parts.items()}
+    return ("busy time" if exposed else "op time"), shares
 
 
 def warn(message: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from codesign._common.errors import CheckFailedError
+from codesign._common.text import counted
 from codesign.cli._common import Progress
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ def check(result: Backtest, conditions: Sequence[Condition] = ()) -> None:
     if wrong:
         r = wrong[0]
         raise CheckFailedError(
-            f"{len(wrong)} record(s) state a ratio that the kernel tables do not give; first: "
+            f"{counted(len(wrong), 'record')} with a ratio that the kernel tables do not give; "
+            f"first: "
             f"{r.name}: states x{r.stated:g}, tables give x{r.measured:.3f}; correct its "
             "measured.ratio"
         )

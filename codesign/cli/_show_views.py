@@ -14,7 +14,7 @@ from codesign._common.files import read_bytes
 from codesign._common.text import printable
 from codesign._common.units import format_si
 from codesign._common.yamlfiles import load_yaml
-from codesign.cli._common import console
+from codesign.cli._common import console, evidence_shares
 from codesign.cli._show_json import Summary, json_summary
 from codesign.cli._show_ranks import idle_text, job_text, ranks_table
 from codesign.workload.accounting import busbw, hardware_flops, model_flops
@@ -72,9 +72,7 @@ def characterization_view(char: Characterization, top: int) -> View:
     whole = step or float(ops["time_s"].sum())
     breakdown = _breakdown(ops, header.idle_s, step, whole)
     top_ops = ops.sort_values("time_s", ascending=False, na_position="last").head(top)
-    time_known = float(ops["time_s"].sum()) or float("nan")
-    evidence = {str(e): float(t) / time_known
-                for e, t in ops.groupby("evidence")["time_s"].sum().items()}  # fmt: skip
+    base, evidence = evidence_shares(ops)
     view = View(
         title=f"characterization of {header.title or header.workload}",
         data={
@@ -101,7 +99,7 @@ def characterization_view(char: Characterization, top: int) -> View:
          else f"{header.tokens_per_step:,.0f}"),
         ("model FLOPs a GPU", format_si(model_flops(ops), "FLOP")
          if ops["flops"].notna().any() else "unknown"),
-        ("evidence, by time", ", ".join(f"{k} {v:.1%}" for k, v in evidence.items())),
+        (f"{base} by evidence", ", ".join(f"{v:.1%} {k}" for k, v in evidence.items())),
         ("capture", header.capture_method or "unknown"),
         ("sources", ", ".join(s.name for s in header.sources[:5]) or "none"),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from codesign._common.errors import CheckFailedError, UsageError
-from codesign._common.text import printable
+from codesign._common.text import counted, printable
 from codesign.cli._common import Progress, check_overwrite, force_option, quiet_option, wrote
 
 if TYPE_CHECKING:
@@ -127,7 +127,9 @@ def command(
     wrote(output, quiet)
     failed = [f for c in conditions for f in c.failures(ops)]
     if failed:
-        raise CheckFailedError(f"{len(failed)} score(s) failed a check; first: {failed[0]}")
+        raise CheckFailedError(
+            f"{counted(len(failed), 'score')} failed a check; first: {failed[0]}"
+        )
 
 
 def _refuse_unused() -> None:

@@ -12,11 +12,13 @@ from codesign.cli._common import (
     InputPath,
     Progress,
     check_overwrite,
+    evidence_shares,
     force_option,
     quiet_option,
     warn,
     wrote,
 )
+from codesign.cli._kinds import expect
 from codesign.cli._live import LiveOptions, check_live, end, live_options, print_workloads, run_live
 
 if TYPE_CHECKING:
@@ -115,6 +117,7 @@ def command(
         "--from or -- COMMAND": {"--workload": workload is not None},
     })  # fmt: skip
     check_live(live, files, workload)
+    _check_kinds(recipe, traces, system)
     if output is None:
         raise click.UsageError("give the file to write with -o FILE.parquet")
     check_overwrite(
@@ -165,6 +168,16 @@ def _check_flags(mode: str, options: dict[str, dict[str, bool]]) -> None:
                 raise click.UsageError(f"{option} goes with {home}")
 
 
+def _check_kinds(recipe: str | None, traces: tuple[Path, ...], system: str | None) -> None:
+    """Refuse what is another kind of codesign's files than its option expects."""
+    if recipe is not None:
+        expect("--recipe", recipe, ["recipe"])
+    for trace in traces:
+        expect("--from", trace, ["measurement", "characterization"])
+    if system is not None:
+        expect("--system", system, ["hardware"])
+
+
 def _inputs(recipe: str | None, traces: list[Path]) -> list[Path]:
     return [*traces, Path(recipe)] if recipe is not None else traces
 
@@ -195,9 +208,6 @@ def _print_summary(result: Characterization) -> None:
     if not float(result.ops["time_s"].fillna(0.0).sum()):
         click.echo(f"{len(result.ops)} ops without times; --system gives the speed of light")
         return
-    # A summary by kernel knows no step, so nothing of it is exposed: its op time is what there is.
-    column = "exposed_s" if float(result.ops["exposed_s"].sum()) > 0 else "time_s"
-    parts = result.ops.groupby("evidence")[column].sum().sort_values(ascending=False)
-    total_s = float(parts.sum()) or 1.0
-    shares = ", ".join(f"{float(value) / total_s:.1%} {kind}" for kind, value in parts.items())
-    click.echo(f"{'busy' if column == 'exposed_s' else 'op'} time by evidence: {shares}")
+    base, shares = evidence_shares(result.ops)
+    text = ", ".join(f"{share:.1%} {kind}" for kind, share in shares.items())
+    click.echo(f"{base} by evidence: {text}")

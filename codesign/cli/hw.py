@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from codesign._common.errors import CheckFailedError, DataError, UsageError, one_of
-from codesign._common.text import printable
+from codesign._common.text import counted, printable
 from codesign.cli._common import console
+from codesign.cli._kinds import expect
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -137,22 +138,27 @@ def check_command(files: tuple[Path, ...]) -> None:
       codesign hw check
       codesign hw check my-gpu.yaml
     """
-    from codesign.hardware.load import check_library, spec_files
+    from codesign.hardware.load import ProblemsError, check_library, spec_files
     from codesign.projection.experiments.records import check_file, experiment_files
 
     problems = [] if files else check_library()
     paths = list(files) or [*(path for _, path in spec_files()), *experiment_files()]
     for path in paths:
         try:
+            expect("FILE", path, ["hardware"])
             check_file(path)
+        except ProblemsError as error:
+            problems += error.problems
         except (DataError, UsageError) as error:
             problems.append(str(error))
     problems = list(dict.fromkeys(problems))
     for problem in problems:
         click.echo(printable(problem), err=True)
     if problems:
-        raise CheckFailedError(f"{len(problems)} problem(s) in {len(paths)} files")
-    click.echo(f"{len(paths)} files checked, no problems")
+        raise CheckFailedError(
+            f"{counted(len(problems), 'problem')} in {counted(len(paths), 'file')}"
+        )
+    click.echo(f"{counted(len(paths), 'file')} checked, no problems")
 
 
 @command.command("diff")
@@ -162,6 +168,8 @@ def check_command(files: tuple[Path, ...]) -> None:
 @click.option("--all", "show_all", is_flag=True, help="Also print what is equal.")
 def diff_command(a: str, b: str, as_json: bool, show_all: bool) -> None:
     """Compare two GPUs or two systems: the ratio B / A of each quantity that differs.
+
+    Of a GPU and a system, the system's GPU is compared, and a line says so.
 
     \b
     Example:
@@ -178,12 +186,17 @@ def diff_command(a: str, b: str, as_json: bool, show_all: bool) -> None:
             f"{a!r} is a {', '.join(left)} and {b!r} a {', '.join(right)}; "
             f"compare two GPUs or two systems"
         )
+    said = [_gpu_only(name, found) for name, found in ((a, left), (b, right))
+            if set(left) != set(right) and "system" in found]  # fmt: skip
     # A system brings its GPU, so that its diff is the whole of it.
     rows = [d for kind in kinds for d in differences(left[kind][1], right[kind][1])]
     moved = [row.path for row in rows if row.moved]
     if as_json:
-        _print_json({"a": a, "b": b, "moved": moved, "quantities": [asdict(r) for r in rows]})
+        _print_json({"a": a, "b": b, "compared": kinds, "moved": moved,
+                     "quantities": [asdict(r) for r in rows]})  # fmt: skip
         return
+    for line in said:
+        click.echo(printable(line))
     table = _table("key", printable(a), printable(b), "ratio")
     for row in rows:
         if row.moved or show_all:
@@ -192,6 +205,10 @@ def diff_command(a: str, b: str, as_json: bool, show_all: bool) -> None:
     if moved or show_all:
         console().print(table)
     click.echo(f"moved: {', '.join(moved) or 'nothing'}")
+
+
+def _gpu_only(name: str, found: dict[str, tuple[Gpu | System, list[Quantity]]]) -> str:
+    return f"{name} is a system, the other a GPU: only its GPU, {found['gpu'][0].name}, is compared"
 
 
 def _measured() -> list[str] | None:
@@ -210,6 +227,7 @@ def _find(name: str) -> dict[str, tuple[Gpu | System, list[Quantity]]]:
     from codesign.hardware.compare import gpu_quantities, system_quantities
     from codesign.hardware.load import is_system_file
 
+    expect("NAME", name, ["hardware"])
     gpu: Gpu
     # A name may be both a GPU's and a system's (h100-nvl): then both are shown.
     if name in list_systems() or is_system_file(name):

@@ -10,6 +10,7 @@ import click
 from codesign._common.errors import DataError, UsageError
 from codesign._common.text import printable
 from codesign.cli._common import InputPath, key_value, warn
+from codesign.cli._kinds import expect
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -84,6 +85,10 @@ def command(
     """
     if as_json and as_csv:
         raise UsageError("--json and --csv exclude each other; give one of them")
+    workload = ("characterization", "measurement")
+    kinds = workload if gpus is None else ("recipe", *workload)
+    expect("CHARACTERIZATION", characterization, kinds, [model_path])
+    expect("--model", model_path, ["model"], [characterization])
     if gpus is not None:
         from codesign.cli._project_cluster import run
 
@@ -100,6 +105,7 @@ def command(
     for name in systems:
         if "=" in name:
             raise UsageError(f"--system {name!r}: expected a system; for levers write --set {name}")
+        expect("--system", name, ["hardware"])
     from codesign.hardware import load_system
     from codesign.projection import project
     from codesign.sensitivity import load_model

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codesign._common.errors import UsageError
+from codesign._common.errors import CodesignError, UsageError, one_of
 from codesign._common.text import printable
 from codesign.cli._common import (
     STDOUT,
@@ -21,9 +21,10 @@ from codesign.cli._common import (
     warn,
     wrote,
 )
+from codesign.cli._kinds import expect
 
 if TYPE_CHECKING:
-    from codesign.recommend.portfolio import Portfolio
+    from codesign.recommend.portfolio import Portfolio, WorkloadEntry
     from codesign.recommend.schema import Recommendations
 
 
@@ -83,6 +84,12 @@ def command(
         raise UsageError("recommend needs a PORTFOLIO and --model; see codesign recommend --help")
     check_inputs(model=model_path, backtest=backtest, characterizations=characterizations,
                  costs=costs, template=template)  # fmt: skip
+    expect("PORTFOLIO", portfolio, ["portfolio"], [model_path, backtest])
+    expect("--model", model_path, ["model"], [portfolio, backtest])
+    if backtest is not None:
+        expect("--backtest", backtest, ["backtest"], [portfolio, model_path])
+    if system is not None:
+        expect("--system", system, ["hardware"])
     files = [Path(portfolio), *(p for p in (model_path, backtest, costs) if p is not None)]
     check_overwrite(outputs, force, inputs=files, stdout=True)
     formats = _formats(outputs, stdout_format, template)
@@ -146,7 +153,48 @@ def _plan(name: str, weights: tuple[str, ...], changes: dict[str, object]) -> Po
     plan = load_portfolio(name)
     given = {key: value for key, value in changes.items() if value is not None}
     plan = msgspec.structs.replace(plan, **given)
-    return reweighted(plan, _weights(weights)) if weights else plan
+    return reweighted(plan, _by_entry(plan, _weights(weights))) if weights else plan
+
+
+def _by_entry(plan: Portfolio, weights: dict[str, float]) -> dict[str, float]:
+    """The weights by the names that the portfolio's entries go by: the stem of each file.
+
+    What a file says of itself is a name, too. Raises UsageError for one that is unknown or
+    of several entries, or for one workload given by both.
+    """
+    if set(weights) <= set(plan.names):
+        return weights
+    own = {entry.name: _own_name(plan, entry) for entry in plan.workloads}
+    found: dict[str, float] = {}
+    for asked, weight in weights.items():
+        fits = [asked] if asked in own else [name for name, said in own.items() if said == asked]
+        if len(fits) != 1:
+            known = [f"{n} (named {s})" if s not in ("", n) else n for n, s in own.items()]
+            what = f"it names {' and '.join(fits)}" if fits else "unknown workload"
+            near = one_of("workload", asked, [*own, *own.values()]).partition("; known")[0]
+            hint = near.partition("(")[2]
+            hint = f" ({hint}" if hint and not fits else ""
+            raise UsageError(f"--weights {asked}: {what}{hint}; known: {', '.join(known)}")
+        if fits[0] in found:
+            raise UsageError(f"--weights: {fits[0]} is given twice, by both of its names")
+        found[fits[0]] = weight
+    return found
+
+
+def _own_name(plan: Portfolio, entry: WorkloadEntry) -> str:
+    """The ``name`` in a recipe or the ``workload`` in a characterization; empty if unreadable."""
+    from codesign.workload.characterization import Characterization
+    from codesign.workload.recipe import load_recipe
+
+    try:
+        if entry.recipe is not None:
+            beside = plan.folder / entry.recipe
+            return load_recipe(beside if beside.is_file() else entry.recipe).name
+        if entry.characterization is not None:
+            return Characterization.load(plan.folder / entry.characterization).header.workload
+    except CodesignError:
+        pass  # Reading the portfolio says it better.
+    return ""
 
 
 def _weights(texts: tuple[str, ...]) -> dict[str, float]:

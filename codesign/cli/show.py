@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from codesign.cli._common import InputPath, Progress
+from codesign.cli._kinds import HEAD_BYTES, TRACE_MARKS, expect
 
 if TYPE_CHECKING:
     from codesign.cli._show_views import View
     from codesign.workload.characterization import Characterization
     from codesign.workload.compare import Comparison
-
-
-_TRACE_MARKS = (b'"traceEvents"', b'"schemaVersion"', b'"deviceProperties"', b'"ph"')
-_HEAD_BYTES = 65536
 
 
 @click.command("show")
@@ -58,6 +55,8 @@ def command(
     if diff:
         from codesign.cli._show_diff import diff_view
 
+        for file in files:
+            expect("--diff", file, ["characterization", "measurement"])
         view, verdict = diff_view((files[0], files[1]), (_read(files[0]), _read(files[1])), top)
     else:
         view = _view(files[0], top)
@@ -114,8 +113,9 @@ def _kind(path: Path) -> str:
 
     try:
         with path.open("rb") as stream:
-            head = stream.read(_HEAD_BYTES)
+            head = stream.read(HEAD_BYTES)
     except FileNotFoundError as error:
+        expect("FILE", path, ["recipe"])
         recipes = ", ".join(list_recipes())
         raise DataError(
             f"{path}: cannot read: no such file, nor a recipe; recipes: {recipes}"
@@ -124,5 +124,5 @@ def _kind(path: Path) -> str:
         reason = getattr(error, "strerror", None) or error
         raise DataError(f"{path}: cannot read: {reason}") from error
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    ours = text[:1] == b"{" and not any(mark in head for mark in _TRACE_MARKS)
+    ours = text[:1] == b"{" and not any(mark in head for mark in TRACE_MARKS)
     return "json" if ours else "measured"

@@ -270,9 +270,17 @@ def _read_system(path: Path, stamp: tuple[int, int], check: bool) -> System:  # 
     return system
 
 
+class ProblemsError(DataError):
+    """All that is wrong with one file; each of ``problems`` is a line of its own."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
 def _raise(problems: list[str]) -> None:
     if problems:
-        raise DataError("; ".join(problems))
+        raise ProblemsError(problems)
 
 
 def _name(top: Section, path: Path) -> str:

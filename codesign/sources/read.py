@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError, UsageError
+from codesign._common.kinds import KIND_TEXTS, own_json
 from codesign.sources._heads import is_execution_trace, is_xspace
 
 if TYPE_CHECKING:
@@ -173,6 +174,8 @@ def _kind(path: Path) -> str:
         raise DataError(f"{path}: cannot read: {reason}") from error
     if is_execution_trace(head):
         return "execution trace"
+    if (ours := own_json(head)) is not None:
+        raise DataError(f"{path}: {KIND_TEXTS[ours]}, no measurement; expected {_SUPPORTED}")
     if is_xspace(head) or path.name.endswith(".xplane.pb"):
         return "xplane"
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):

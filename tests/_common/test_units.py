@@ -97,3 +97,19 @@ def test_format(value, unit, text):
 def test_symbols_mean_what_the_registry_says(symbol, number):
     unit, factor = units._SYMBOLS[symbol]
     assert number * factor == pytest.approx(units._converted(number, symbol, unit), rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "said"),
+    [
+        ("4.8 TB", "byte/s", "is in byte, not byte/s: did you mean 4.8 TB/s?"),
+        ("4.8 TBps", "byte/s", "is not in a unit of byte/s: did you mean 4.8 TB/s?"),
+        ("80 GB/s", "byte", "did you mean 80 GB?"),
+        ("989 TFLOPS", "flop/s", "did you mean 989 TFLOP/s?"),
+        ("3 bananas", "byte", "is not in a unit of byte; "),
+    ],
+)
+def test_a_wrong_unit_is_named_and_the_likely_one_offered(text: str, unit: str, said: str) -> None:
+    with pytest.raises(DataError) as caught:
+        parse_quantity(text, unit, "a.yaml: x")
+    assert said in str(caught.value)

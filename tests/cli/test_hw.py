@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from codesign._common.errors import CheckFailedError, UsageError
+from codesign._common.files import data_dir
 from codesign.cli.main import cli
 
 SHIPPED = Path(__file__).resolve().parents[2] / "hwspecs" / "gpus" / "l40s.yaml"
@@ -116,3 +117,26 @@ def test_each_subcommand_has_help_with_an_example(name: str) -> None:
     result = hw(name, "--help")
     assert "Example" in result.output
     assert f"codesign hw {name}" in result.output
+
+
+def test_of_a_gpu_and_a_system_the_gpus_are_compared_and_a_line_says_so() -> None:
+    result = CliRunner().invoke(cli, ["hw", "diff", "h100-sxm", "hgx-h200"])
+    assert result.exit_code == 0, result.output
+    assert "hgx-h200 is a system, the other a GPU: only its GPU, h200-sxm, is compared" in (
+        result.output
+    )
+    assert "x1.43" in result.output  # 4.8 TB/s / 3.35 TB/s
+
+
+def test_every_problem_of_a_file_is_counted(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    text = (data_dir("hwspecs") / "gpus" / "h200-sxm.yaml").read_text()
+    text = text.replace("  bf16: 989.4 T", "  bf16: 1978.9 T").replace(
+        "bandwidth: 4.8 T", "bandwidth: 480 T"
+    )
+    bad.write_text(text.replace("name: h200-sxm", "name: bad"))
+    result = CliRunner().invoke(cli, ["hw", "check", str(bad)])
+    assert isinstance(result.exception, CheckFailedError)
+    lines = [line for line in result.output.splitlines() if line]
+    assert len(lines) > 1
+    assert str(result.exception) == f"{len(lines)} problems in 1 file"

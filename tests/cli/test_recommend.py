@@ -173,3 +173,22 @@ def test_without_a_model_it_says_what_it_needs() -> None:
     result = CliRunner().invoke(command, ["default"])
     assert isinstance(result.exception, UsageError)
     assert "--model" in str(result.exception)
+
+
+def test_a_weight_may_go_by_the_name_that_the_characterization_gives_itself(
+    portfolio: str, tmp_path: Path
+) -> None:
+    results = []
+    for names in (("mine", "other"), ("mine", "w")):  # other.parquet calls its workload "w".
+        out = tmp_path / f"{names[1]}.json"
+        given = [a for n, w in zip(names, ("0.9", "0.1"), strict=True)
+                 for a in ("--weights", f"{n}={w}")]  # fmt: skip
+        result = _run(portfolio, "-o", str(out), *given)
+        assert result.exit_code == 0, result.output
+        results.append(load_recommendations(out).levers[0].points[-1].gain.value)
+    assert results[0] == results[1]
+    # x2 on the nine tenths that wait for memory.
+    assert results[0] == pytest.approx(1 / (0.45 + 0.1), rel=1e-4)
+    twice = _run(portfolio, "-o", str(tmp_path / "t.json"), "--weights", "w=0.5",
+                 "--weights", "other=0.5")  # fmt: skip
+    assert "other is given twice, by both of its names" in str(twice.exception)
