@@ -39,4 +39,4 @@ def baseline_cost(system: System, costs: Costs, kind: str) -> BaselineCost:
         return BaselineCost(None, "no price of GDDR was found")
     silicon = float(area_mm2 * usd_per_good_mm2(values))
     memory = gpu.hbm_capacity_bytes / _GB * float(values["hbm_price"])
-    return BaselineCost(silicon + memory, "silicon of the compute dies and HBM, by the same values")
+    return BaselineCost(silicon + memory, "silicon of the compute dies and HBM at the same prices")

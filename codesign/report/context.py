@@ -17,7 +17,9 @@ from codesign.report.views import (
     costs,
     experiments,
     levers,
+    packages,
     ranking,
+    sensitivity,
     software,
     verdicts,
     workloads,
@@ -58,6 +60,8 @@ class ReportView:
     do_not_invest: Table | None
     no_verdict: Table | None
     software_changes: software.SoftwareView
+    packages: packages.PackagesView | None
+    sensitivity: sensitivity.SensitivityView | None
     levers: tuple[levers.LeverView, ...]
     workloads_overview: Table
     workloads_chart: BarChart
@@ -94,6 +98,8 @@ def build(recs: Recommendations) -> ReportView:
         do_not_invest=verdicts.do_not_invest(recs, lever_hrefs),
         no_verdict=verdicts.no_verdict(recs, lever_hrefs),
         software_changes=software.software_view(recs, lever_hrefs),
+        packages=packages.packages_view(recs, lever_hrefs),
+        sensitivity=sensitivity.sensitivity_view(recs, lever_hrefs),
         levers=levers.lever_views(recs, lever_ids),
         workloads_overview=workloads.overview(recs, load_hrefs),
         workloads_chart=workloads.overview_chart(recs),

@@ -21,7 +21,7 @@ BOUNDS = {
 
 def columns(ranking_cost: str) -> list[Column]:
     """Area, power, money and gain per cost."""
-    per = f"Gain, % per {fmt.cost_unit(ranking_cost)}"
+    per = f"Gain, % per {fmt.cost_unit(ranking_cost)}".replace("mm2", "mm²")
     return [
         Column("Area", True, "silicon per GPU, mm²"),
         Column("Power", True, "watts per GPU at full rate"),

@@ -10,6 +10,7 @@ from codesign.report.table import Cell, Column, Footnotes, Table, make_table
 from codesign.report.text import ellipsis, sentence
 from codesign.report.views import costs
 from codesign.report.views.backtest import COMPOSED, half_width, median, over_wide, scored_words
+from codesign.report.views.packages import summary as package_summary
 from codesign.report.views.terms import STATUS_WORDS, VERDICT_WORDS
 
 # Below this, even the optimistic end of an interval is not worth building.
@@ -114,6 +115,8 @@ def how_sure(recs: Recommendations) -> str:
     if rest:
         words = [f"{step_in_words(r)}, {gain_in_words(r)}" for r in rest]
         parts.append(f"Next: {'; '.join(words)}.")
+    if recs.packages:
+        parts.append(package_summary(recs.packages[0]))
     largest = max(recs.recommendations, key=lambda r: (worth_it(r), r.gain.value))
     if largest.gain.value > first.gain.value and largest not in rest:
         cost = costs.in_words(largest.cost, largest.gain_per_cost, recs.ranking_cost)

@@ -116,6 +116,11 @@ GLOSSARY = (
         "among all for those without.",
     ),
     (
+        "package, balanced set",
+        "A package is a combination of lever steps. On the front no other package gains more for "
+        "the same cost. The balanced set is the one that a fleet of fixed cost gains most by.",
+    ),
+    (
         "portfolio gain",
         "1 / sum(weight / gain) over the workloads; weights are shares of fleet GPU-hours.",
     ),
