@@ -13,8 +13,8 @@ SCHEMA_VERSION = 1
 
 __all__ = [
     "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
-    "FirstByCost", "FirstMoved", "Interval", "Level", "LeverPoint", "LeverResult", "MarginalGain",
-    "OpShare", "Package", "PackageStep", "PackageStudy", "PairResult", "Provenance",
+    "FirstByCost", "FirstMoved", "Gap", "GapRow", "Interval", "Level", "LeverPoint", "LeverResult",
+    "MarginalGain", "OpShare", "Package", "PackageStep", "PackageStudy", "PairResult", "Provenance",
     "RankSensitivity", "RankSpread", "Recommendation",
     "Recommendations", "RooflinePoint", "SoftwareFinding", "SoftwareResult", "SoftwareSilence",
     "Status", "Verdict", "WorkloadBacktestRow", "WorkloadResult",
@@ -347,6 +347,44 @@ class RooflinePoint(msgspec.Struct, frozen=True):
     time_share: float
 
 
+class GapRow(msgspec.Struct, frozen=True):
+    """One op class or resource on the way from the ideal step to the measured one.
+
+    Exposed seconds of the step; what it adds is a difference of two of them.
+    """
+
+    key: str
+    bound_s: float
+    """At the datasheet's peaks."""
+    attainable_s: float
+    """At what the fitted model gives kernels of their kind, or their own time if shorter."""
+    time_s: float
+    """In the step."""
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """The way of a step from its datasheet bound over the attainable one to what it takes.
+
+    In either split the rows add up to ``bound_s`` and ``attainable_s``, and their ``time_s``
+    with ``bubble_s`` and ``idle_s`` to ``step_time_s``.
+    """
+
+    bound_s: float
+    attainable_s: float
+    step_time_s: float
+    bubble_s: float
+    idle_s: float
+    by_class: tuple[GapRow, ...]
+    by_resource: tuple[GapRow, ...]
+    """By the resource that binds at the datasheet's peaks."""
+    unknown_share: float
+    """Share of the step of ops whose work is unknown: no gap is claimed for them."""
+    unmodelled_share: float
+    """Of ops with a bound but without a model: their own time counts as attainable."""
+    beats_bound_share: float
+    """Of ops faster than their datasheet bound, such as those whose data stay in L2."""
+
+
 class WorkloadResult(msgspec.Struct, frozen=True):
     """One workload of the portfolio on the baseline system."""
 
@@ -375,6 +413,7 @@ class WorkloadResult(msgspec.Struct, frozen=True):
     quality_warnings: tuple[str, ...]
     assumptions: dict[str, str]
     recipe: dict[str, Any]
+    gap: Gap | None = None
 
 
 class Assumption(msgspec.Struct, frozen=True):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign._common.errors import UsageError
 from codesign.projection import Projection, interval
 from codesign.projection.shares import step_shares
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.carriers import op_shares
 from codesign.recommend.schema import BreakdownRow, Interval, RooflinePoint, WorkloadResult
+from codesign.recommend.speed_of_light import gap, peak
 from codesign.recommend.wording import name_of, percent
 from codesign.workload.accounting import model_flops
 
@@ -33,6 +33,7 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
     """One workload on the baseline system. ``projection`` may be onto any systems."""
     char, base = study.chars[entry.name], study.base
     header, ops = char.header, char.ops
+    ideal = gap(char, base, study.model)
     step_s = projection.base_step_time_s
     exposed = projection.base_exposed_s
     per_gpu = None
@@ -44,14 +45,14 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
         step_time_modelled=_modelled(study, char), tokens_per_s_per_gpu=per_gpu,
         breakdown=breakdown(char, projection), evidence=_evidence(char, projection),
         binding=step_shares(char, study.model, [base], base)[0],
-        speed_of_light_s=speed_of_light(char, base), mfu=_mfu(char, base, step_s),
+        speed_of_light_s=ideal.bound_s, mfu=_mfu(char, base, step_s),
         roofline=_roofline(char, exposed, step_s),
         peak_flops_per_s=dict(sorted(base.gpu.peak_dense_flops_per_s.items())),
         hbm_bandwidth_bytes_per_s=base.gpu.hbm_bandwidth_bytes_per_s,
         top_ops=tuple(op_shares(entry.name, ops, exposed / step_s, np.zeros(len(ops)))[:_TOP_OPS]),
         quality_warnings=_warnings(char, projection),
         assumptions=dict(sorted(header.assumptions.items())),
-        recipe=_recipe(char),
+        recipe=_recipe(char), gap=ideal,
     )  # fmt: skip
 
 
@@ -101,53 +102,6 @@ def _evidence(char: Characterization, projection: Projection) -> dict[str, float
     return {k: v / step_s for k, v in sorted(total.items(), key=lambda i: (-i[1], i[0]))}
 
 
-def speed_of_light(char: Characterization, base: System) -> float:
-    """Step time if every op ran at the datasheet peak that binds it, in seconds.
-
-    The same overlap holds, with no idle time and no bubble. An op whose work is
-    unknown counts with its own time: no gap is claimed for it.
-    """
-    bound = op_bounds(char, base)
-    step = step_of(char)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(step.time_s > 0, bound / step.time_s, 1.0)
-    return float(scale_step(step, np.where(np.isfinite(ratio), ratio, 1.0)).exposed_s.sum())
-
-
-def op_bounds(char: Characterization, base: System) -> Array:
-    """(ops,) seconds per step at dense peaks, HBM and link bandwidth; NaN if unknown."""
-    ops, gpu = char.ops, base.gpu
-    peaks = np.array([_peak(base, p) for p in ops["precision"].fillna("bf16")])
-    stride = np.fmax(_numbers(ops["group_stride"]), 1.0)
-    inside = np.fmax(_numbers(ops["domain_span"]), base.nvlink_domain // stride) > 1
-    # A group that spans domains uses both fabrics; the faster one alone bounds it from below.
-    link = np.where(inside, base.nvlink_bandwidth_bytes_per_s, base.scaleout_bandwidth_bytes_per_s)
-    wire = _numbers(ops["wire_bytes"])
-    if base.in_switch_reduction:
-        # The switch reduces: each rank sends its message once, not nearly twice.
-        once = _numbers(ops["message_bytes"]) * _numbers(ops["count"])
-        reduces = ops["collective"].eq("all_reduce").fillna(False).to_numpy(dtype=bool)
-        wire = np.where(reduces, np.fmin(wire, once), wire)
-    terms = np.stack(
-        [
-            _numbers(ops["flops"]) / peaks,
-            _numbers(ops["bytes"]) / gpu.hbm_bandwidth_bytes_per_s,
-            wire / link,
-        ]
-    )
-    return np.asarray(np.fmax.reduce(terms, axis=0))
-
-
-def _peak(base: System, precision: str) -> float:
-    """Dense peak; a part without the rate multiplies at that of bf16, or fp16."""
-    for candidate in (precision, "bf16", "fp16"):
-        try:
-            return base.gpu.peak_flops_per_s(candidate)
-        except UsageError:
-            continue
-    return float("nan")
-
-
 def _numbers(column: Any) -> Array:
     return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 
@@ -178,7 +132,7 @@ def _mfu(char: Characterization, base: System, step_s: float) -> float | None:
         return None
     precision = ops["precision"].fillna("bf16")
     ideal_s = sum(
-        model_flops(ops[precision == name]) / _peak(base, str(name)) for name in precision.unique()
+        model_flops(ops[precision == name]) / peak(base, str(name)) for name in precision.unique()
     )
     return float(ideal_s / step_s)
 

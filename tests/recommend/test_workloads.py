@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.recommend.workloads import op_bounds, speed_of_light
+from codesign.recommend.speed_of_light import op_bounds, speed_of_light
 from codesign.workload.characterization import Quality, Reliability
 from tests.projection.fakes import characterization, collective, gemm, system
 from tests.recommend.cases import run
