@@ -9,7 +9,7 @@ from codesign._common.text import counted
 from codesign.cli._common import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from codesign._common.scores import Backtest, ExperimentRow, LeverOrderRow
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LEVER_ORDER = "lever-order"
 """Name that asks for the order of levers, beside those of experiments."""
+FRAMEWORK = "trtllm"
+"""Whose kernels the experiments are made of."""
 
 
 def run(names: tuple[str, ...], quiet: bool, models: Path | None = None) -> Backtest:
@@ -57,14 +59,40 @@ def run(names: tuple[str, ...], quiet: bool, models: Path | None = None) -> Back
     return Backtest(experiments=rows, lever_order=orders, protocol=text)
 
 
+def unseen(
+    db: Any, held_out: Any, fitted: Sequence[tuple[str, ...]], note: Callable[[str], None]
+) -> Backtest:
+    """Experiments, and the order of levers, for which a model fitted on one of the sets of GPUs
+    ``fitted`` is the one to ask. Published ratios, which need no model, are among them.
+    """
+    from codesign._common.scores import Backtest
+    from codesign.projection.experiments import experiment_rows, load_experiments
+    from codesign.projection.experiments.order import HOLD_OUT, lever_orders
+    from codesign.projection.experiments.run import CachedTables, training_gpus, training_sets
+
+    tables = CachedTables(db)
+    some = [e for e in load_experiments() if set(training_sets(db, [e])) <= set(fitted)]
+    rows = experiment_rows(tables, some, fitter=lambda _, gpus: held_out.model(gpus), note=note)
+    orders: tuple[LeverOrderRow, ...] = ()
+    if training_gpus(db, HOLD_OUT) in fitted:
+        orders = lever_orders(tables, held_out.model(training_gpus(db, HOLD_OUT)), note=note)
+    return Backtest(experiments=rows, lever_order=orders)
+
+
 def lines(result: Backtest) -> list[str]:
     """The table of experiments, its confounders, and the order of levers."""
     found: list[str] = []
     if result.experiments:
         found += [*_table([_HEADS, *(_cells(r) for r in result.experiments)]), ""]
+    found += map(_order_line, result.lever_order)
+    return [*found, *summary(result)]
+
+
+def summary(result: Backtest) -> list[str]:
+    """How many experiments and orders came out as measured."""
+    found: list[str] = []
+    if result.experiments:
         found += [_summary(result.experiments)]
-    for row in result.lever_order:
-        found.append(_order_line(row))
     if result.lever_order:
         decided = [r for r in result.lever_order if r.agrees is not None]
         good = sum(bool(r.agrees) for r in decided)

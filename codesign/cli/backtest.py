@@ -73,7 +73,8 @@ def command(
     """Fit without some GPUs, and score the projections on what those GPUs measured.
 
     Each fit takes about a minute and is announced: one for --quick, three for time-ordered,
-    nine for leave-one-gpu-out, two for --experiments. --models DIR keeps them.
+    nine for leave-one-gpu-out, two for --experiments. --models DIR keeps them. Natural
+    experiments that the fits have not seen are scored, too.
 
     \b
     Example, every protocol's rule being that a target is never trained on:
@@ -94,8 +95,11 @@ def command(
     if all_rows and rows is not None:
         raise UsageError("--all-rows and --rows exclude each other; give one of them")
     check_overwrite([output], force, suffix=".json")
+    import msgspec
+
     from codesign._common.files import write_text
     from codesign._common.scores import Backtest
+    from codesign.cli import _experiments as _asked
     from codesign.projection.held_out import HeldOut
     from codesign.sensitivity import backtest as scoring
     from codesign.sensitivity.backtest_rows import RowCache
@@ -108,6 +112,7 @@ def command(
     cached = RowCache(db)
     ops: list[BacktestRow] = []
     workloads: list[WorkloadBacktestRow] = []
+    tested = Backtest()
     with Progress(f"backtest {name}", quiet) as progress:
         held_out = HeldOut(cached, models, tables=db, stage=progress.stage)
         splits = scoring.protocols(db.gpus())[name].splits
@@ -117,12 +122,17 @@ def command(
             ops += scoring.score_split(cached, model, split, framework, most, note=progress.say)
             if not ops_only:
                 workloads += _workloads(db, model, split.targets, progress.say)
+        if not ops_only and framework == _asked.FRAMEWORK:
+            tested = _asked.unseen(db, held_out, [s.train for s in splits], progress.say)
     amount = "whole tables" if most is None else f"at most {most} rows a group"
     text = f"{name}: {scoring.protocols(db.gpus())[name].text}; {framework}, {amount}"
-    result = Backtest(ops=tuple(ops), workloads=tuple(workloads), protocol=text)
+    result = msgspec.structs.replace(
+        tested, ops=tuple(ops), workloads=tuple(workloads), protocol=text
+    )
     write_text(output, _json(result))
     if not quiet:
-        for line in [text, *op_lines(ops), *workload_lines(workloads)]:
+        for line in [text, *op_lines(ops), *workload_lines(workloads),
+                     *_asked.summary(tested)]:  # fmt: skip
             click.echo(line)
     wrote(output, quiet)
     failed = [f for c in conditions for f in c.failures(ops)]

@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from codesign._common.errors import CheckFailedError, UsageError
 from codesign._common.scores import Backtest, ExperimentRow, Interval, LeverEvidence, LeverOrderRow
-from codesign.cli._experiments import check, lines
+from codesign.cli._experiments import check, lines, unseen
 from codesign.cli.backtest import EXPERIMENT_METRICS, _condition, command
 from codesign.cli.main import cli
+from codesign.projection.experiments import load_experiments
 from codesign.sensitivity.gemm import GemmModel
 from tests.sensitivity.test_backtest import WorkDB
 
@@ -156,3 +157,26 @@ def test_hw_check_reads_records_too(folder: Path) -> None:
     result = CliRunner().invoke(cli, ["hw", "check", str(path)])
     assert isinstance(result.exception, CheckFailedError)
     assert "mine.yaml: experiments[0] (mine): moved: unknown quantity" in result.output
+
+
+def test_a_backtest_scores_those_experiments_that_one_of_its_fits_has_not_seen(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import codesign.projection.experiments as package
+    from codesign.projection.experiments import order
+    from codesign.projection.experiments.run import fit_on
+    from codesign.projection.held_out import HeldOut
+
+    write(folder, ratio=true_ratio())
+    monkeypatch.setattr(package, "load_experiments", lambda: load_experiments(("mine",)))
+    # The order of levers needs recipes, and so more tables than this database has.
+    monkeypatch.setattr(order, "lever_orders", lambda *_, **__: ())
+    db = WorkDB()
+    without = tuple(g for g in db.gpus() if g not in ("h200-sxm", "b200-sxm"))
+    held_out = HeldOut(db, fitter=fit_on)
+    assert without
+    assert unseen(db, held_out, [("h100-sxm",), tuple(db.gpus())], str).experiments == ()
+    (found,) = unseen(db, held_out, [without], str).experiments
+    assert (found.name, found.agrees) == ("mine", True)
+    assert found.projected is not None
+    assert not set(found.trained_on) & {"h200-sxm", "b200-sxm"}

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pandas as pd
 
 from codesign.hardware.model import BYTES_PER_ELEMENT
-from codesign.sources.perfdb._curve import Answer, Curve, OutOfRangeError, bracket, log_mix, span
+from codesign.sources.perfdb._curve import (
+    Answer,
+    Curve,
+    Floats,
+    OutOfRangeError,
+    bracket,
+    log_mix,
+    span,
+)
 from codesign.workload.accounting import attention_bytes, attention_flops, attention_pairs
 
 _FAR = 3.0
@@ -35,27 +44,24 @@ class AttentionTable:
         rows = rows.assign(window=_column(rows, "window"), head_dim_v=_head_dim_v(rows))
         keys = ["heads", "kv_heads", "head_dim", "head_dim_v", "window", "precision",
                 "kv_precision"]  # fmt: skip
+        lengths, times_s = (rows[c].to_numpy(dtype=float) for c in ("kv_len", "time_s"))
         configs: dict[Config, dict[int, Curve]] = {}
-        for key, part in rows.groupby([*keys, "batch"], sort=True):
-            *sizes, precision, kv_precision, batch = (str(value) for value in key)
+        # Positions, not sub-tables: there are thousands of groups of a few rows.
+        for key, at in rows.groupby([*keys, "batch"], sort=True).indices.items():
+            *sizes, precision, kv_precision, batch = (
+                str(value) for value in cast("tuple[object, ...]", key)
+            )
             heads, kv_heads, dim, dim_v, window = (int(value) for value in sizes)
             config = (heads, kv_heads, dim, dim_v, window, precision, kv_precision)
-            x, t = (part[c].to_numpy(dtype=float) for c in ("kv_len", "time_s"))
-            configs.setdefault(config, {})[int(batch)] = Curve.of(x, t)
+            configs.setdefault(config, {})[int(batch)] = Curve.of(lengths[at], times_s[at])
         decode = bool((rows["q_len"] < rows["kv_len"]).any())
-        flops_rate, byte_rate = 1.0, 1.0
-        for config, curves in configs.items():
-            for sequences, curve in curves.items():
-                for length, time_s in zip(curve.x[-2:], curve.time_s[-2:], strict=True):
-                    flops, size = _work(config, sequences, length, decode)
-                    flops_rate = max(flops_rate, flops / time_s)
-                    byte_rate = max(byte_rate, size / time_s)
-        return cls(decode, configs, float(rows["time_s"].min()), flops_rate, byte_rate, source)
+        flops_per_s, bytes_per_s = _best_rates(configs, decode)
+        return cls(decode, configs, float(times_s.min()), flops_per_s, bytes_per_s, source)
 
     def speed_of_light_s(self, config: Config, batch: float, length: float) -> float:
         """Time at the best rates reached in the table."""
-        flops, size = _work(config, batch, length, self.decode)
-        return self.floor_s + max(flops / self.flops_per_s, size / self.bytes_per_s)
+        flops, size = _work(config, np.asarray(batch), np.asarray(length), self.decode)
+        return self.floor_s + max(float(flops) / self.flops_per_s, float(size) / self.bytes_per_s)
 
     def time(self, config: Config, batch: int, length: int) -> Answer:
         """Time at ``batch`` sequences of ``length`` keys (and, in prefill, as many queries).
@@ -114,18 +120,34 @@ class AttentionTable:
         return best
 
 
-def _work(config: Config, batch: float, length: float, decode: bool) -> tuple[float, float]:
-    heads, kv_heads, dim, dim_v, window, precision, kv_precision = config
-    q_len = 1.0 if decode else length
+def _best_rates(configs: dict[Config, dict[int, Curve]], decode: bool) -> tuple[float, float]:
+    """FLOP/s and bytes/s of the best calls, among the two longest of each batch."""
+    best = [(1.0, 1.0)]
+    for config, curves in configs.items():
+        batch = np.concatenate([np.full(len(c.x[-2:]), float(n)) for n, c in curves.items()])
+        length, time_s = (
+            np.concatenate([of[-2:] for of in column])
+            for column in zip(*((c.x, c.time_s) for c in curves.values()), strict=True)
+        )
+        flops, size = _work(config, batch, length, decode)
+        best.append((float(np.max(flops / time_s)), float(np.max(size / time_s))))
+    return max(f for f, _ in best), max(b for _, b in best)
+
+
+def _work(config: Config, batch: Floats, length: Floats, decode: bool) -> tuple[Floats, Floats]:
+    heads, kv_heads, dim, dim_v = (np.asarray(float(size)) for size in config[:4])
+    window, precision, kv_precision = config[4:]
+    q_len = np.ones_like(length) if decode else length
     limit = float(window) if window else math.inf
-    pairs = float(attention_pairs(q_len, length, True, limit))
+    pairs = attention_pairs(q_len, length, True, limit)
     size = attention_bytes(
-        q_len=q_len, kv_read=min(length, limit + q_len - 1), heads=float(heads),
-        kv_heads=float(kv_heads), head_dim=float(dim), head_dim_v=float(dim_v),
-        io_bytes=max(BYTES_PER_ELEMENT[precision], 2.0), kv_bytes=BYTES_PER_ELEMENT[kv_precision],
-        batch=batch, shared_latent=float(decode and dim_v < dim),
+        q_len=q_len, kv_read=np.minimum(length, limit + q_len - 1), heads=heads,
+        kv_heads=kv_heads, head_dim=dim, head_dim_v=dim_v,
+        io_bytes=np.asarray(max(BYTES_PER_ELEMENT[precision], 2.0)),
+        kv_bytes=np.asarray(BYTES_PER_ELEMENT[kv_precision]), batch=batch,
+        shared_latent=float(decode and dim_v < dim),
     )  # fmt: skip
-    return attention_flops(pairs, float(heads), float(dim), float(dim_v), batch), size
+    return attention_flops(pairs, heads, dim, dim_v, batch), size
 
 
 def pairs_ratio(q_len: int, kv_len: int, causal: bool, window: int) -> float:

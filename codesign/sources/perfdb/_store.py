@@ -45,7 +45,8 @@ def folder_of(gpu: str) -> str:
     return GPUS[gpu]
 
 
-@lru_cache(maxsize=24)
+# A GPU has about twenty, most of them small; a backtest of workloads goes to and fro among six.
+@lru_cache(maxsize=128)
 def table_data(
     root: Path, release: str, gpu: str, stem: str, framework: str, copies: bool = False
 ) -> TableData | None:

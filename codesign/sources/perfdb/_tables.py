@@ -30,7 +30,6 @@ class RawTable:
     """GPU whose file holds the same rows, if these are a copy."""
 
 
-@lru_cache(maxsize=24)
 def read_raw(
     root: Path, folder: str, stem: str, framework: str, copies: bool = False
 ) -> RawTable | None:
