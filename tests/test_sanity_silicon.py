@@ -10,6 +10,7 @@ import pytest
 from codesign.hardware import load_system
 from codesign.hardware.levers import LEVERS, apply_lever
 from codesign.projection import Projection, project
+from codesign.projection.shares import step_shares
 from codesign.projection.step import step_of
 from codesign.workload.characterization import Characterization
 from codesign.workload.recipe import load_recipe
@@ -109,5 +110,5 @@ def test_time_shares_add_up_to_the_step(composed: Any, model: Any) -> None:
     for index in range(2):
         parts = proj.exposed_s[index].sum() + proj.bubble_s[index] + proj.fixed_idle_s
         assert parts == pytest.approx(proj.step_time_s[0, index], rel=1e-9)
-        shares = proj.binding_shares(model.binding(char.ops, proj.systems[index]), index)
+    for shares in step_shares(char, model, [proj.base, *proj.systems]):
         assert sum(shares.values()) == pytest.approx(1.0)

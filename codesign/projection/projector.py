@@ -121,26 +121,6 @@ class Projection:
         """(systems, ops) wall time that each op saves; negative where it costs more."""
         return np.asarray(self.base_exposed_s - self.exposed_s)
 
-    def binding_shares(self, bound_by: NDArray[Any], index: int | None = None) -> dict[str, float]:
-        """Share of step time by binding resource on system ``index``, None for the base.
-
-        ``bound_by`` is the model's `binding` there. Idle time and bubble stand under
-        ``idle`` and ``bubble``; shares sum to 1.
-        """
-        exposed = self.base_exposed_s if index is None else self.exposed_s[index]
-        bubble = self.base_bubble_s if index is None else float(self.bubble_s[index])
-        seconds: dict[str, float] = {}
-        for name, value in zip(bound_by, exposed, strict=True):
-            if value > 0:
-                seconds[str(name)] = seconds.get(str(name), 0.0) + float(value)
-        seconds |= {k: v for k, v in (("bubble", bubble), ("idle", self.fixed_idle_s)) if v > 0}
-        total = sum(seconds.values())
-        return {name: value / total for name, value in sorted(seconds.items(), key=_by_size)}
-
-
-def _by_size(item: tuple[str, float]) -> tuple[float, str]:
-    return -item[1], item[0]
-
 
 def base_system(char: Characterization, base: System | None = None) -> System:
     """The system that ``char`` was measured on; ``base`` states it where the file does not.
