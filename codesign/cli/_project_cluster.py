@@ -148,7 +148,7 @@ def _print(found: ClusterProjection) -> None:
         f"{found.sequence_length} tokens a step, {found.precision}; {found.tried} plans timed"
     ))  # fmt: skip
     for row in found.systems:
-        click.echo(printable(f"\n{row.system}"))
+        click.echo(f"\n{printable(row.system)}")
         for title, one in (("plan in use", row.fixed), ("best plan", row.best)):
             if one is not None:
                 _print_placed(title, one)
