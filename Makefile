@@ -104,7 +104,7 @@ install: $(VENV)/.installed ## Create the virtual environment and install codesi
 
 .PHONY: test
 test: $(VENV)/.installed-dev ## Run the tests
-	$(VENV)/bin/python -m pytest $(PYTEST_FLAGS)
+	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_FLAGS)
 
 .PHONY: lint
 lint: $(VENV)/.installed-dev ## Check style, types and layers
