@@ -20,8 +20,17 @@ from codesign._common.errors import UsageError
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.schema import Gap, GapRow
 from codesign.recommend.software.look import Look
+from codesign.sensitivity.collective_volume import (
+    KIND_INDEX,
+    PER_RANK,
+    copies_sent,
+    outside_bytes,
+    span_in_domain,
+)
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from codesign.hardware.model import System
     from codesign.workload.characterization import Characterization
 
@@ -97,13 +106,35 @@ def op_terms(char: Characterization, base: System) -> dict[str, Array]:
         once = _numbers(ops["message_bytes"]) * _numbers(ops["count"])
         reduces = ops["collective"].eq("all_reduce").fillna(False).to_numpy(dtype=bool)
         wire = np.where(reduces, np.fmin(wire, once), wire)
-    # A group that spans domains uses both fabrics; the faster one alone bounds it from below.
+    leaving = np.where(inside, _leaving(ops, base.nvlink_domain), wire)
     return {
         "tensor": _numbers(ops["flops"]) / peaks,
         "hbm": _numbers(ops["bytes"]) / gpu.hbm_bandwidth_bytes_per_s,
-        "nvlink": np.where(inside, wire / base.nvlink_bandwidth_bytes_per_s, np.nan),
-        "scaleout": np.where(inside, np.nan, wire / base.scaleout_bandwidth_bytes_per_s),
+        # Of a group that spans domains, NVLink carries what does not leave.
+        "nvlink": np.where(inside, wire - np.nan_to_num(leaving), np.nan)
+        / base.nvlink_bandwidth_bytes_per_s,
+        "scaleout": leaving / base.scaleout_bandwidth_bytes_per_s,
     }
+
+
+def _leaving(ops: pd.DataFrame, nvlink_domain: int) -> Array:
+    """(ops,) least bytes a step that a rank sends to other domains; NaN where none has to.
+
+    Reduced and gathered messages cross once for each index inside a domain; a token goes once
+    to each domain that holds any of its experts, these drawn evenly. Routing that is limited
+    to fewer domains sends less.
+    """
+    size, count = _numbers(ops["message_bytes"]), _numbers(ops["count"])
+    group = _numbers(ops["group_size"])
+    stride = np.fmax(_numbers(ops["group_stride"]), 1.0)
+    span = span_in_domain(group, stride, np.full(len(ops), float(nvlink_domain)))
+    kind = np.array([KIND_INDEX.get(k, np.nan) for k in ops["collective"].fillna("")])
+    domains = group / span
+    topk = np.fmax(_numbers(ops["topk"]), 1.0)
+    routed = ops["collective"].isin(("dispatch", "combine")).to_numpy(dtype=bool)
+    copies = np.where(routed, copies_sent(np.full(len(ops), PER_RANK), topk, domains), 1.0)
+    sent = outside_bytes(kind, size, group, span, copies) * count
+    return np.where(sent > 0, sent, np.nan)
 
 
 def binding(terms: Mapping[str, Array]) -> NDArray[np.object_]:

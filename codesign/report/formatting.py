@@ -95,6 +95,13 @@ def seconds(value: float) -> str:
     return format_si(value, "s")
 
 
+def signed_seconds(value: float) -> str:
+    """What is added to or taken from a duration: ``+12.3 ms``, ``−1.20 ms``, ``0 s``."""
+    if value == 0 or not math.isfinite(value):
+        return seconds(value)
+    return f"{'+' if value > 0 else '−'}{seconds(abs(value))}"
+
+
 def seconds_interval(interval: Interval) -> str:
     """A duration with its interval, all three in one unit: ``12.3 ms [11.8, 12.9]``."""
     for scale, unit in _TIME_SCALES:

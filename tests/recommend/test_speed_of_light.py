@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codesign.recommend.schema import Gap
-from codesign.recommend.speed_of_light import attainable, gap, speed_of_light
+from codesign.recommend.speed_of_light import attainable, binding, gap, op_terms, speed_of_light
 from tests.projection.fakes import FakeModel, characterization, collective, gemm, system
 from tests.recommend.cases import run
 
@@ -59,6 +59,20 @@ def test_what_beats_its_bound_is_counted_and_not_hidden() -> None:
     # 5 TB at 1 TB/s would take 5 s, and it took one: a difference below zero.
     assert by_key(found.by_resource)["hbm"] == pytest.approx((5.0, 5.0, 1.0))
     assert found.beats_bound_share == pytest.approx(0.25)
+
+
+def test_a_group_that_spans_domains_is_bound_by_what_leaves_them() -> None:
+    # 16 ranks over two domains of 8, 100 GB/s inside and 10 GB/s between.
+    # all_reduce of 8 GB: a shard of 1 GB crosses twice, half of it each way: 1 GB, 0.1 s.
+    # dispatch of 8 GB, 2 experts a token: each domain has one with 3/4, so 1.5 of 2 copies
+    # are sent and half of them leaves: 3 GB, 0.3 s.
+    more = {"group_size": 16, "message_bytes": int(8e9)}
+    reduce = collective(9.0, 15e9, **more)
+    dispatch = collective(9.0, 8e9, **more) | {"collective": "dispatch", "topk": 2}
+    terms = op_terms(characterization([reduce, dispatch]), BASE)
+    assert terms["scaleout"] == pytest.approx([0.1, 0.3])
+    assert terms["nvlink"] == pytest.approx([0.14, 0.05])
+    assert list(binding(terms)) == ["nvlink", "scaleout"]
 
 
 def test_an_op_without_a_model_attains_its_own_time() -> None:

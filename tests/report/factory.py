@@ -11,6 +11,8 @@ from codesign.recommend.schema import (
     BreakdownRow,
     Cost,
     CostItem,
+    Gap,
+    GapRow,
     Interval,
     LeverPoint,
     LeverResult,
@@ -375,6 +377,31 @@ def workload(row: tuple, rng: random.Random) -> WorkloadResult:
             "batch": 16,
             "parallelism": {"tp": 8, "pp": 1, "ep": 64},
         },
+        gap_of(classes, step_s, ideal),
+    )
+
+
+def gap_of(classes: dict[str, float], step_s: float, ideal: float) -> Gap:
+    """Each class at ``ideal`` of its time, attainable half way; tensor cores bind the first."""
+    busy = {k: v * step_s for k, v in classes.items() if k != "idle"}
+    rows = tuple(GapRow(k, v * ideal, v * (1 + ideal) / 2, v) for k, v in busy.items())
+    total = sum(busy.values())
+    rest = total - rows[0].time_s
+    by_resource = (
+        GapRow("tensor", rows[0].bound_s, rows[0].attainable_s, rows[0].time_s),
+        GapRow("hbm", rest * ideal, rest * (1 + ideal) / 2, rest),
+    )
+    return Gap(
+        total * ideal,
+        total * (1 + ideal) / 2,
+        step_s,
+        classes.get("idle", 0.0) * step_s,
+        0.0,
+        rows,
+        by_resource,
+        0.02,
+        0.0,
+        0.01,
     )
 
 

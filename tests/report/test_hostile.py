@@ -42,7 +42,9 @@ def poisoned(name: str) -> Recommendations:
         breakdown=(change(recs.workloads[0].breakdown[0], label=name, op_class=name),),
         roofline=(change(recs.workloads[0].roofline[0], label=name, op_class=name),),
         quality_warnings=(name,), assumptions={name: name}, recipe={name: [name, {name: name}]},
-        evidence={name: 1.0}, binding={name: 1.0},
+        evidence={name: 1.0}, binding={name: 1.0}, gap=change(
+            recs.workloads[0].gap, by_class=(change(recs.workloads[0].gap.by_class[0], key=name),),
+            by_resource=(change(recs.workloads[0].gap.by_resource[0], key=name),)),
     )  # fmt: skip
     lever = change(
         recs.levers[0], lever=name, title=name, baseline=name, reason=name, refuted_by=name,

@@ -30,6 +30,10 @@ _STYLES = {
     "copy": Style("c7", "diagonal", "triangle"),
     "other": Style("c8"),
     "idle": Style("c0", "diagonal"),
+    "pipeline bubble": Style("c0", "lines"),
+    "unknown work": Style("c8", "dots"),
+    "others": Style("c8", "lines"),
+    "total": Style("c8"),
     # binding resources
     "tensor": Style("c1"),
     "hbm": Style("c2"),

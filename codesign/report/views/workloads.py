@@ -12,6 +12,7 @@ from codesign.report.charts.bars import BarChart, BarInput, parts_of, stacked
 from codesign.report.charts.roofline import Roofline, drawable, roofline
 from codesign.report.table import Cell, Column, Table, make_table
 from codesign.report.text import printable
+from codesign.report.views.gap import GapView, gap_view
 
 NO_ROOFLINE = (
     "No roofline: no op of this workload has known FLOPs, bytes and a dense peak. "
@@ -32,6 +33,8 @@ class WorkloadView:
     bars: BarChart
     breakdown: Table
     gap: Table
+    way: GapView | None
+    """From the ideal to the step; None of a file without the split."""
     roofline: Roofline | None
     roofline_missing: str
     roofline_table: Table | None
@@ -47,6 +50,7 @@ def overview(recs: Recommendations, hrefs: dict[str, str]) -> Table:
         Column("GPUs", True), Column("Step time", True),
         Column("Step as modelled", True, "the fitted model on the same step, 90 % interval"),
         Column("Speed of light", True), Column("Gap", True, "step time / speed of light"),
+        Column("Above attainable", True, "step time / attainable bound"),
         Column("Tokens/s per GPU", True), Column("MFU", True), Column("Evidence"),
     )  # fmt: skip
     rows = [
@@ -55,7 +59,7 @@ def overview(recs: Recommendations, hrefs: dict[str, str]) -> Table:
          Cell(fmt.seconds(w.step_time_s), w.step_time_s),
          Cell(fmt.seconds_interval(w.step_time_modelled), w.step_time_modelled.value),
          Cell(fmt.seconds(w.speed_of_light_s), w.speed_of_light_s),
-         Cell(*_gap(w)), Cell(*_optional_count(w.tokens_per_s_per_gpu)),
+         Cell(*_gap(w)), Cell(*_above(w)), Cell(*_optional_count(w.tokens_per_s_per_gpu)),
          Cell(fmt.DASH if w.mfu is None else fmt.share(w.mfu), w.mfu),
          Cell(fmt.shares(w.evidence), bar=tuple(fmt.ordered_parts(w.evidence)))]
         for w in recs.workloads
@@ -95,7 +99,9 @@ def _view(w: WorkloadResult, anchor: str) -> WorkloadView:
                      w.peak_flops_per_s, w.hbm_bandwidth_bytes_per_s)  # fmt: skip
     return WorkloadView(
         anchor, w.title or w.name, w.name, _facts(w), w.quality_warnings, bars,
-        _breakdown(w, anchor), _gap_table(w, anchor), chart, "" if chart else NO_ROOFLINE,
+        _breakdown(w, anchor), _gap_table(w, anchor),
+        None if w.gap is None else gap_view(w.gap, anchor, w.title or w.name), chart,
+        "" if chart else NO_ROOFLINE,
         _roofline_table(w, anchor) if chart else None, _top_ops(w, anchor),
         _pairs_table(f"{anchor}-assumptions", "Assumptions of this workload",
                      ("Assumption", "Value"), w.assumptions),
@@ -145,6 +151,13 @@ def _gap(w: WorkloadResult) -> tuple[str, float | None]:
     return fmt.factor(value), value
 
 
+def _above(w: WorkloadResult) -> tuple[str, float | None]:
+    if w.gap is None or w.gap.attainable_s <= 0:
+        return fmt.DASH, None
+    value = w.step_time_s / w.gap.attainable_s
+    return fmt.factor(value), value
+
+
 def _optional_count(value: float | None) -> tuple[str, float | None]:
     return (fmt.DASH if value is None else fmt.significant(value)), value
 
@@ -158,6 +171,11 @@ def _gap_table(w: WorkloadResult, anchor: str) -> Table:
     rows = [
         [Cell("Speed of light"), Cell(fmt.seconds(w.speed_of_light_s), w.speed_of_light_s),
          Cell(*_gap(w)), Cell("every op at the datasheet peak of its binding resource")],
+        *([] if w.gap is None else [[
+            Cell("Attainable"), Cell(fmt.seconds(w.gap.attainable_s), w.gap.attainable_s),
+            Cell(*_above(w)),
+            Cell("every op as the fitted model has its kind, or as fast as it is, if faster"),
+        ]]),
         [Cell("Fitted model"), Cell(fmt.seconds_interval(modelled), modelled.value),
          Cell(fmt.DASH if ratio is None else fmt.factor(ratio), ratio),
          Cell("the same step by the model that projects the changed hardware")],
