@@ -163,8 +163,6 @@ class Package(msgspec.Struct, frozen=True):
     cost: Cost | None
     gain_per_cost: float | None
     """Portfolio gain in per cent per unit of the study's cost."""
-    tested_gain: float
-    """Gain without the steps whose effect is an assumption."""
     fleet_gain: Interval | None
     """Gain of a fleet that may cost no more than today's: gain x baseline cost / cost."""
     p_best: float | None
@@ -208,6 +206,8 @@ class PackageStudy(msgspec.Struct, frozen=True):
     marginal_to: int
     """Index in ``front`` of the package that ``marginal`` is about."""
     marginal: tuple[MarginalGain, ...]
+    alone: dict[str, Interval]
+    """Lever -> ``fleet_gain`` of its recommended step by itself; of the ranking cost alone."""
     tried: int
     exhaustive: bool
     left_out: dict[str, str]

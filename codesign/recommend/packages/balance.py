@@ -23,8 +23,8 @@ from codesign.recommend.packages.marginal import marginal_gains, variants
 from codesign.recommend.packages.search import Front, Package, hull, pareto
 from codesign.recommend.packages.space import ELIGIBLE, KINDS, Space
 from codesign.recommend.portfolio import COST_UNITS, CostKind
+from codesign.recommend.schema import Interval, PackageStep, PackageStudy
 from codesign.recommend.schema import Package as PackageRecord
-from codesign.recommend.schema import PackageStep, PackageStudy
 
 if TYPE_CHECKING:
     from codesign.hardware.costs import Costs
@@ -75,6 +75,7 @@ def packages(
         if plan.kind == study.portfolio.ranking:
             reference = plan.front.packages[plan.reference]
             wanted.update(dict.fromkeys(variants(space, reference)))
+            wanted.update(dict.fromkeys(_alone(space, plan.kind).values()))
     systems = {p: system for p in wanted if (system := space.system(p)) is not None}
     evaluation = study.evaluate(list(systems.values()))
     index = {package: i for i, package in enumerate(systems)}
@@ -114,6 +115,7 @@ def _left_out(space: Space, kind: CostKind, options: Iterable[str]) -> dict[str,
         found[pick.result.title] = (
             f"no source gives its {kind}" if status in ELIGIBLE
             else {"not_studied": "not studied", "no_effect": "no effect",
+                  "assumed": "no measurement tested its effect",
                   "not_identifiable": "the data cannot identify it",
                   "contradicted": "a measurement contradicts it"}.get(status, status)
         )  # fmt: skip
@@ -151,8 +153,31 @@ def _study(
         best=plan.shown.index(plan.best), marginal_to=plan.shown.index(plan.reference),
         marginal=marginal_gains(space, reference, plan.kind, evaluation, index)
         if ranking else (),
+        alone=_fleet_gains_alone(space, plan, evaluation, index) if ranking else {},
         tried=plan.front.tried, exhaustive=plan.front.exhaustive, left_out=plan.left_out,
     )  # fmt: skip
+
+
+def _alone(space: Space, kind: CostKind) -> dict[str, Package]:
+    """Each lever whose recommended step has a cost of that kind, as a package of its own."""
+    return {
+        lever: ((lever, pick.point.factor),) for lever, pick in space.picks.items()
+        if pick.point is not None and space.known(lever, pick.point.factor, kind)
+    }  # fmt: skip
+
+
+def _fleet_gains_alone(
+    space: Space, plan: _Plan, evaluation: Evaluation, index: dict[Package, int]
+) -> dict[str, Interval]:
+    if plan.baseline.value is None:
+        return {}
+    found = {
+        lever: (index[package], space.cost_of(package, plan.kind))
+        for lever, package in _alone(space, plan.kind).items() if package in index
+    }  # fmt: skip
+    return {
+        lever: interval(_fleet_gain(space, plan, evaluation, *at)) for lever, at in found.items()
+    }
 
 
 def _fleet_gains(
@@ -161,18 +186,26 @@ def _fleet_gains(
     """(draws + 1, packages) gain at the fleet's cost of today, cost values drawn too."""
     if plan.baseline.value is None:
         return None
-    study = space.study
-    inputs = draw_inputs(space.prices.values, study.portfolio.draws, study.portfolio.seed)
-    columns = []
-    for place, package in zip(plan.shown, plan.packages, strict=True):
-        gains = evaluation.gain_draws[:, index[package]]
-        system = evaluation.systems[index[package]]
-        costs = np.full(len(gains), plan.front.costs[place])
-        drawn = cost_draws(study.base, system, _KIND_INDEX[plan.kind], inputs) if package else None
-        if drawn is not None and len(gains) == len(drawn) + 1:
-            costs[1:] = drawn
-        columns.append(gains * plan.baseline.value / (plan.baseline.value + costs))
+    columns = [
+        _fleet_gain(space, plan, evaluation, index[package], float(plan.front.costs[place]))
+        for place, package in zip(plan.shown, plan.packages, strict=True)
+    ]
     return np.stack(columns, axis=1)
+
+
+def _fleet_gain(
+    space: Space, plan: _Plan, evaluation: Evaluation, index: int, cost: float
+) -> Array:
+    """(draws + 1,) of the system at ``index``, which costs ``cost`` more than the baseline."""
+    assert plan.baseline.value is not None
+    study = space.study
+    gains = evaluation.gain_draws[:, index]
+    costs = np.full(len(gains), cost)
+    inputs = draw_inputs(space.prices.values, study.portfolio.draws, study.portfolio.seed)
+    drawn = cost_draws(study.base, evaluation.systems[index], _KIND_INDEX[plan.kind], inputs)
+    if drawn is not None and len(gains) == len(drawn) + 1:
+        costs[1:] = drawn
+    return np.asarray(gains * plan.baseline.value / (plan.baseline.value + costs))
 
 
 def _share_of_wins(scores: Array) -> Array:
@@ -185,11 +218,9 @@ def _record(
 ) -> PackageRecord:  # fmt: skip
     gain = evaluation.gain(index)
     cost = price(evaluation.systems[index]) if package else None
-    tested = tuple(s for s in package if space.picks[s[0]].result.status == "identified")
     return PackageRecord(
         steps=tuple(step_record(space, step) for step in package), gain=gain, cost=cost,
         gain_per_cost=gain_per_cost(gain.value, cost, plan.kind),
-        tested_gain=gain.value if tested == package else float(space.gains([tested])[0]),
         fleet_gain=None if fleet is None else interval(fleet), p_best=wins,
     )  # fmt: skip
 

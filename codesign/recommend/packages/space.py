@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-ELIGIBLE = ("identified", "assumed")
-"""Statuses of levers that a package may hold; each step says which of them it has."""
+ELIGIBLE = ("identified",)
+"""Statuses of levers that a package may hold: what no measurement tested is in none."""
 KINDS: tuple[CostKind, ...] = get_args(CostKind)
 
 
@@ -56,7 +56,7 @@ class Space:
         return {
             lever: steps for lever, pick in self.picks.items()
             if pick.result.status in ELIGIBLE
-            and (steps := [f for f in self.steps(lever) if self._known(lever, f, kind)])
+            and (steps := [f for f in self.steps(lever) if self.known(lever, f, kind)])
         }  # fmt: skip
 
     def cost(self, package: Package, kind: CostKind) -> float:
@@ -69,6 +69,10 @@ class Space:
             known = [self._costs[step][other] for step in package]
             if sum(value for value in known if value is not None) > budget * (1 + 1e-9):
                 return float("inf")
+        return self.cost_of(package, kind)
+
+    def cost_of(self, package: Package, kind: CostKind) -> float:
+        """Cost of a package, whatever the budgets are."""
         return float(sum(self._costs[step][kind] or 0.0 for step in package))
 
     def gains(self, packages: Sequence[Package]) -> Array:
@@ -99,6 +103,7 @@ class Space:
         cost = cost_of(self.study.base, system, self.prices)
         return {kind: getattr(cost, kind).value for kind in KINDS}
 
-    def _known(self, lever: str, factor: float, kind: CostKind) -> bool:
-        value = self._costs[(lever, factor)][kind]
+    def known(self, lever: str, factor: float, kind: CostKind) -> bool:
+        """Whether a step has a cost of that kind."""
+        value = self._costs.get((lever, factor), dict.fromkeys(KINDS))[kind]
         return value is not None and value >= 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from codesign.recommend.schema import Cost, CostItem
+from codesign.recommend.schema import Cost, CostItem, Recommendations
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Footnotes
 from codesign.report.text import join_words, sentence
@@ -105,6 +105,11 @@ def in_words(cost: Cost | None, gain_per_cost: float | None, ranking_cost: str) 
 def _said(item: CostItem) -> str:
     text = fmt.cost_item(item).removeprefix("+")
     return text.replace("≤", "at most").replace("≥", "at least")
+
+
+def is_bounded_above(cost: Cost | None, recs: Recommendations) -> bool:
+    """Whether the ranking cost is an upper bound, so that what is divided by it is a floor."""
+    return cost is not None and ranking_item(cost, recs.ranking_cost).bound == "upper"
 
 
 def ranking_item(cost: Cost, ranking_cost: str) -> CostItem:

@@ -150,7 +150,6 @@ def _front(recs: Recommendations, study: PackageStudy, anchor: str) -> Table:
     columns = [
         Column("Package", wide=True), Column("Note", narrow=True),
         Column("Gain", True, "portfolio gain with its 90 % interval"),
-        Column("Without assumed steps", True, "gain of the steps that measurements identify"),
         *costs.columns(study.ranking_cost),
         Column("Gain of the fleet", True, f"at equal {study.kind} of all GPUs, 90 % interval"),
         Column("P(best)", True, "share of the joint draws in which its gain of the fleet is best"),
@@ -159,7 +158,6 @@ def _front(recs: Recommendations, study: PackageStudy, anchor: str) -> Table:
         [
             Cell(package_label(p.steps)), Cell(_note(study, i)),
             Cell(fmt.gain(p.gain), p.gain.value, tag="strong"),
-            Cell(fmt.speedup(p.tested_gain), p.tested_gain),
             *(costs.cells(p.cost, p.gain_per_cost, study.ranking_cost, notes, brief=True)
               if p.steps else [Cell(fmt.DASH)] * 4),
             Cell(_fleet(p), None if p.fleet_gain is None else p.fleet_gain.value),

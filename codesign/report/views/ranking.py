@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from codesign.recommend.schema import OpShare, Recommendation, Recommendations
+from codesign.recommend.schema import Interval, OpShare, Recommendation, Recommendations
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
 from codesign.report.text import ellipsis, sentence
@@ -64,10 +64,33 @@ def headline(recs: Recommendations) -> str:
             f"No lever studied is worth its place: the largest gain, that of "
             f"{step_in_words(first)}, is {gain_in_words(first)} over the portfolio."
         )
+    cost = costs.in_words(first.cost, first.gain_per_cost, recs.ranking_cost)
+    fleet = fleet_gain(recs, first)
+    if fleet is not None and fleet.value < 1.0 and not costs.is_bounded_above(first.cost, recs):
+        kind = recs.packages[0].kind
+        return (
+            f"No lever returns more than the same {kind} spent on more GPUs as they are. Of the "
+            f"levers, {step_in_words(first)} is first: the portfolio gains {gain_in_words(first)}, "
+            f"{fleet_words(recs, first)}, and {cost}."
+        )
     return (
-        f"Invest first in {step_in_words(first)}: the portfolio gains {gain_in_words(first)}, and "
-        f"{costs.in_words(first.cost, first.gain_per_cost, recs.ranking_cost)}."
+        f"Invest first in {step_in_words(first)}: the portfolio gains {gain_in_words(first)}, "
+        f"{fleet_words(recs, first)}{', ' if fleet else ''}and {cost}."
     )
+
+
+def fleet_gain(recs: Recommendations, rec: Recommendation) -> Interval | None:
+    """What ``rec`` gains a fleet that costs no more than today's; None where that is not known."""
+    return recs.packages[0].alone.get(rec.lever) if recs.packages else None
+
+
+def fleet_words(recs: Recommendations, rec: Recommendation) -> str:
+    """``x1.003 [0.996, 1.012] at the power of today's fleet``; empty where it is not known."""
+    fleet = fleet_gain(recs, rec)
+    if fleet is None:
+        return ""
+    bound = "at least " if costs.is_bounded_above(rec.cost, recs) else ""
+    return f"{bound}{fmt.gain(fleet)} at the {recs.packages[0].kind} of today's fleet"
 
 
 def step_in_words(rec: Recommendation) -> str:
@@ -167,7 +190,12 @@ def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
         Column("Rank", True),
         Column("Recommendation"),
         Column("Verdict", hint="see how the list is made", narrow=True),
-        Column("Portfolio gain", True, "speedup with its 90 % interval"),
+        Column(
+            "Portfolio gain",
+            True,
+            "speedup with its 90 % interval; below it, what is left of "
+            "it if the fleet may cost no more than today",
+        ),
         *costs.columns(recs.ranking_cost),
         Column("P(best)", True, "share of the joint draws in which it is first by its criterion"),
         Column("Carried by", wide=True, hint="ops that save most of the time"),
@@ -176,17 +204,16 @@ def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
     ]
     against = {x.lever: x.contradicted_by for x in recs.levers if x.contradicted_by}
     rows = [
-        _ranked_row(r, hrefs, recs.ranking_cost, notes, against.get(r.lever, ""))
-        for r in recs.recommendations
+        _ranked_row(recs, r, hrefs, notes, against.get(r.lever, "")) for r in recs.recommendations
     ]
     caption = f"Ranked recommendations against {recs.baseline_title or recs.baseline}"
     return make_table("ranking-table", caption, columns, rows, notes, row_header=1)
 
 
 def _ranked_row(
+    recs: Recommendations,
     rec: Recommendation,
     hrefs: dict[str, str],
-    ranking_cost: str,
     notes: Footnotes,
     against: str = "",
 ) -> list[Cell]:
@@ -207,11 +234,12 @@ def _ranked_row(
             rec.gain.value,
             (notes.mark(f"{ASSUMED_INTERVAL}."),) if rec.status == "assumed" else (),
             tag="strong",
+            sub=fleet_words(recs, rec).replace("at least ", "≥ "),
         ),
         *(
             [Cell(fmt.DASH)] * 4
             if rec.status == "refused"
-            else costs.cells(rec.cost, rec.gain_per_cost, ranking_cost, notes, brief=True)
+            else costs.cells(rec.cost, rec.gain_per_cost, recs.ranking_cost, notes, brief=True)
         ),
         Cell(fmt.optional_share(rec.p_best), rec.p_best),
         Cell(

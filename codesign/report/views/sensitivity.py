@@ -30,7 +30,8 @@ def sensitivity_view(recs: Recommendations, hrefs: dict[str, str]) -> Sensitivit
         f"Ranks in nine of ten of {draws} draws, and how often a lever is first: of the weights, "
         "each from a half to twice itself; of the cost values, each over the range that its "
         "sources leave open; of the model; and of all three together. Steps and groups stay as "
-        "chosen."
+        "chosen. P(best) of the ranked list draws model and costs together, at the weights as they "
+        "are, and counts only levers that measurements identify."
     )
     tried = fmt.count(recs.first_changes_tried)
     said = (

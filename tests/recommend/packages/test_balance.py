@@ -104,3 +104,20 @@ def test_money_of_a_gpu_is_silicon_and_memory() -> None:
     toy = baseline_cost(BASE, costs, "area")
     assert toy.value is None
     assert "not known" in toy.source
+
+
+def test_what_no_measurement_tested_is_in_no_package_but_stands_among_what_could_be_added() -> None:
+    study = by_kind(ranking="power", levers={"hbm_bandwidth": (2.0,), "sm_clock": (1.5,)})["power"]
+    assert all("sm_clock" not in steps(package) for package in study.front)
+
+
+def test_each_levers_own_step_at_equal_watts_by_hand() -> None:
+    recs = run(ranking="power")
+    study = recs.packages[0]
+    for rec in recs.recommendations:
+        if rec.lever not in study.alone:
+            continue
+        watts = rec.cost.power.value
+        assert study.alone[rec.lever].value == pytest.approx(rec.gain.value * 700 / (700 + watts))
+    assert {"hbm_bandwidth", "nvlink_bandwidth"} <= set(study.alone)
+    assert "fp4_throughput" not in study.alone
