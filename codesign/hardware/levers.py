@@ -36,6 +36,7 @@ _SYSTEM_FIELDS = {
     "scaleout_bandwidth": "scaleout_bandwidth_bytes_per_s",
     "launch_latency": "launch_latency_s",
 }
+_DIRECTED = ("nvlink_bandwidth", "scaleout_bandwidth")
 _SYMBOLS = {"byte": "B", "byte/s": "B/s", "flop/s": "FLOP/s", "hertz": "Hz", "second": "s",
             "watt": "W"}  # fmt: skip
 SMALLEST_FACTOR, LARGEST_FACTOR = 1e-3, 1e6
@@ -173,10 +174,12 @@ def read_change(text: str) -> Change:
 
 
 def format_value(lever: Lever, value: float) -> str:
-    """``value`` of a lever with its unit: ``5.03 TB/s``, ``72 GPUs``."""
+    """A value with its unit: ``5.03 TB/s``, ``72 GPUs``, ``450 GB/s per direction``."""
     if lever.counts:
         return f"{value:.0f} {lever.unit}"
-    return format_si(value, _SYMBOLS[lever.unit])
+    text = format_si(value, _SYMBOLS[lever.unit])
+    # Vendors quote NVLink both ways added up: 450 GB/s is what is sold as 900.
+    return f"{text} per direction" if lever.name in _DIRECTED else text
 
 
 def step_label(system: System, lever: str, factor: float) -> str:

@@ -21,7 +21,7 @@ from codesign.recommend.assumptions import assumptions
 from codesign.recommend.blind_errors import blind_errors
 from codesign.recommend.carriers import saved_shares
 from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_warnings, worthwhile
-from codesign.recommend.contradiction import contradicted
+from codesign.recommend.contradiction import contradicted, missed_together
 from codesign.recommend.levers import LeverPlan, lever_result, plan_levers
 from codesign.recommend.other_costs import first_by
 from codesign.recommend.packages import packages
@@ -243,6 +243,8 @@ def _warnings(
         for p in picks
         if p.result.lever in matters and p.result.contradicted_by
     ]
+    titles = {p.result.lever: p.result.title for p in picks if p.result.lever in matters}
+    found += missed_together(backtest, titles)
     found += [text for doubt in known if (text := doubt.warning(matters))]
     modelled = {w.name: w.step_time_modelled.value / w.step_time_s for w in workloads}
     found += general_warnings(study, evaluation, picks, modelled)

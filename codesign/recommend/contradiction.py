@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from codesign.recommend.wording import joined, percent
+from codesign.recommend.wording import joined, percent, readable
 
 if TYPE_CHECKING:
     from codesign._common.scores import Backtest, ExperimentRow, LeverEvidence
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 CARRIES = 0.2
 """Part of a lever's saved time from which a workload's experiment counts against the lever."""
 Z_90 = 1.645
+SAME = 0.02
+"""Change of a quantity, in logs, that counts as none."""
 _DEMOTED = ("identified", "assumed")
 
 
@@ -25,16 +28,16 @@ def contradicted(
     """``result``, its status ``contradicted`` where measurements exclude what is projected.
 
     ``saved``: workload -> share of the lever's saved time. An experiment on its own counts
-    if the measured range excludes the projected value and the projected interval the
-    measured one; the effect that shipped parts had on a workload if its 90 % interval
-    excludes the projected elasticity and the workload carries at least `CARRIES` of the
-    time saved. Blind projections are judged, not the fit that has seen all GPUs.
+    if it moved this lever alone, the measured range excludes the projected value and the
+    projected interval the measured one; the effect that shipped parts had on a workload if
+    its 90 % interval excludes the projected elasticity and the workload carries at least
+    `CARRIES` of the time saved. Blind projections are judged, not the fit that has seen all GPUs.
     """
     if backtest is None or result.status not in _DEMOTED:
         return result
     found = [
         _experiment(row) for row in backtest.experiments
-        if row.lever == result.lever and excludes(row)
+        if row.lever == result.lever and excludes(row) and not moved_beside(row)
     ]  # fmt: skip
     for order in backtest.lever_order:
         if saved.get(order.workload, 0.0) < CARRIES:
@@ -53,6 +56,30 @@ def contradicted(
         result, status="contradicted", contradicted_by=text,
         reason=f"{why}; {result.reason}" if result.reason else why,
     )  # fmt: skip
+
+
+def missed_together(backtest: Backtest | None, titles: Mapping[str, str]) -> list[str]:
+    """Warnings of experiments that a projection misses and in which more moved than the lever.
+
+    They cannot be laid to one lever, so they demote none. ``titles``: levers that matter.
+    """
+    rows = [] if backtest is None else backtest.experiments
+    return [
+        f"{titles[row.lever]}: the backtest misses {_experiment(row)}. It is no proof against this "
+        f"lever alone, since {joined(moved_beside(row))} moved with it"
+        for row in rows if row.lever in titles and excludes(row) and moved_beside(row)
+    ]  # fmt: skip
+
+
+def moved_beside(row: ExperimentRow) -> list[str]:
+    """What else of the hardware moved, ``scale-out bandwidth x2``.
+
+    Capacity at an unchanged configuration moves nothing and is left out.
+    """
+    return [
+        f"{readable(lever)} x{factor:g}" for lever, factor in row.moved.items()
+        if lever not in (row.lever, "hbm_capacity") and abs(math.log(factor)) > SAME
+    ]  # fmt: skip
 
 
 def excludes(row: ExperimentRow) -> bool:

@@ -195,6 +195,7 @@ def test_step_label() -> None:
     assert step_label(HOPPER, "hbm_bandwidth", 1.5) == "+50 %: 5.03 TB/s"
     assert step_label(HOPPER, "nvlink_domain", 9.0) == "x9: 72 GPUs"
     assert step_label(HOPPER, "launch_latency", 0.5) == "-50 %: 1.25 µs"
+    assert step_label(HOPPER, "nvlink_bandwidth", 1.5) == "+50 %: 675 GB/s per direction"
 
 
 def test_default_steps_are_possible_on_an_eight_gpu_baseline() -> None:

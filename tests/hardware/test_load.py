@@ -174,7 +174,10 @@ def test_search_folder(gpu_file: Writer, tmp_path: Path, monkeypatch: pytest.Mon
         ({"memory.bandwidth": "3350"}, "memory.bandwidth: '3350' is not a number with a unit"),
         ({"memory.bandwidth": "26.8 Tb/s"}, "memory.bandwidth: '26.8 Tb/s' is in bits"),
         ({"memory.capacity": "640 Gb"}, "memory.capacity: '640 Gb' is in bits"),
-        ({"memory.bandwidth": "3 TFLOP/s"}, "memory.bandwidth: '3 TFLOP/s' is in flop/s, not byte/s"),
+        (
+            {"memory.bandwidth": "3 TFLOP/s"},
+            "memory.bandwidth: '3 TFLOP/s' is in flop/s, not byte/s",
+        ),
         ({"sm_count": 132.5}, "sm_count: expected a whole number"),
         ({"sm_count": True}, "sm_count: expected a whole number"),
         ({"sm_counts": 1}, "sm_counts: unknown key; allowed: name,"),

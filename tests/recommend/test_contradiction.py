@@ -13,7 +13,7 @@ from codesign._common.scores import (
     LeverEvidence,
     LeverOrderRow,
 )
-from codesign.recommend.contradiction import contradicted
+from codesign.recommend.contradiction import contradicted, missed_together
 from codesign.recommend.schema import LeverResult
 
 LEVER = LeverResult(
@@ -54,6 +54,17 @@ def test_what_does_not_contradict() -> None:
     # The measured spread holds the projected value: it says nothing against it.
     assert _status(measured_lo=1.0) == "identified"
     assert contradicted(LEVER, None, {}) is LEVER
+
+
+def test_an_experiment_that_moved_more_demotes_nothing_and_names_what() -> None:
+    beside = {"power": 1.17, "scaleout_bandwidth": 2.0, "hbm_capacity": 1.5, "sm_count": 1.01}
+    assert _status(moved=beside) == "identified"
+    assert _status(moved={"power": 1.17, "hbm_capacity": 1.5}) == "contradicted"
+    backtest = Backtest(experiments=(_row(moved=beside),))
+    (said,) = missed_together(backtest, {"power": "Power limit"})
+    assert "more-power (x1.240 measured" in said
+    assert said.endswith("since scale-out bandwidth x2 moved with it")
+    assert missed_together(backtest, {}) == []
 
 
 def test_shipped_parts_count_by_the_workloads_that_carry_the_gain() -> None:

@@ -1,7 +1,8 @@
-"""Natural experiments: one lever moved, someone measured it, and the model said what of it."""
+"""Natural experiments: a lever moved, someone measured it, and the model said what of it."""
 
 from __future__ import annotations
 
+from codesign.recommend.contradiction import moved_beside
 from codesign.recommend.schema import Backtest
 from codesign.recommend.wording import readable
 from codesign.report import formatting as fmt
@@ -30,8 +31,8 @@ def experiment_table(backtest: Backtest) -> Table | None:
          else Cell(fmt.gain(e.projected), e.projected.value),
          Cell(fmt.DASH) if e.inside is None
          else Cell("yes") if e.inside else Cell("no: missed", tag="miss"),
-         Cell(readable("; ".join(part for part in (e.why_not, *e.confounders) if part))
-              or fmt.DASH)]
+         Cell(readable("; ".join(part for part in (e.why_not, *moved_beside(e), *e.confounders)
+                                 if part)) or fmt.DASH)]
         for e in backtest.experiments
     ]  # fmt: skip
     return make_table("backtest-experiments", "Natural experiments: projected against measured",
@@ -76,8 +77,8 @@ def summary(backtest: Backtest) -> tuple[str, ...]:
         left = len(backtest.experiments) - len(tried)
         rest = f"; {left} more could not be projected" if left else ""
         lines.append(
-            f"Natural experiments, one lever moved and measured: {hits} of {len(tried)} measured "
-            f"ratios lie inside the projected 90 % interval{rest}."
+            f"Natural experiments, each with what else moved in it: {hits} of {len(tried)} "
+            f"measured ratios lie inside the projected 90 % interval{rest}."
         )
     decided = [r for r in backtest.lever_order if r.agrees is not None]
     if decided:
