@@ -10,7 +10,7 @@ import jinja2
 import msgspec
 
 from codesign._common.errors import UsageError
-from codesign._common.files import write_text
+from codesign._common.files import write_bytes
 from codesign.recommend.schema import Recommendations
 from codesign.report import environment
 from codesign.report.context import build
@@ -38,11 +38,30 @@ def render_json(recs: Recommendations, template_dir: str | Path | None = None) -
     return msgspec.json.format(raw, indent=2).decode() + "\n"
 
 
-_Renderer = Callable[[Recommendations, str | Path | None], str]
-FORMATS: MappingProxyType[str, _Renderer] = MappingProxyType({
+def render_xlsx(recs: Recommendations, template_dir: str | Path | None = None) -> bytes:  # noqa: ARG001
+    """A workbook: an index and a sheet for each table, numbers as numbers."""
+    from codesign.report.xlsx import workbook
+
+    return workbook(build(recs))
+
+
+def render_pdf(recs: Recommendations, template_dir: str | Path | None = None) -> bytes:
+    """The HTML page as tagged A4 pages, without any request.
+
+    Raises UsageError if WeasyPrint (extra ``pdf``) or its Pango library is missing.
+    """
+    from codesign.report.pdf import pdf
+
+    return pdf(render_html(recs, template_dir))
+
+
+Renderer = Callable[[Recommendations, str | Path | None], str | bytes]
+FORMATS: MappingProxyType[str, Renderer] = MappingProxyType({
     ".html": render_html, ".htm": render_html, ".md": render_markdown,
-    ".markdown": render_markdown, ".json": render_json,
+    ".markdown": render_markdown, ".json": render_json, ".xlsx": render_xlsx, ".pdf": render_pdf,
 })  # fmt: skip
+TEMPLATED = frozenset({".html", ".htm", ".md", ".markdown", ".pdf"})
+"""Formats that templates make."""
 
 
 def render(recs: Recommendations, path: str | Path, template_dir: str | Path | None = None) -> None:
@@ -51,19 +70,31 @@ def render(recs: Recommendations, path: str | Path, template_dir: str | Path | N
     Raises UsageError listing the formats if the extension is none of them.
     """
     path = Path(path)
-    write_text(path, renderer_of(path)(recs, template_dir))
+    write_bytes(path, as_bytes(renderer_of(path)(recs, template_dir)))
 
 
-def renderer_of(path: Path) -> _Renderer:
-    """The renderer of a path's extension, checked before any work is done for it."""
-    try:
-        return FORMATS[path.suffix.lower()]
-    except KeyError:
+def as_bytes(rendered: str | bytes) -> bytes:
+    """What a renderer gave, as a file holds it: text as UTF-8."""
+    return rendered if isinstance(rendered, bytes) else rendered.encode("utf-8", errors="replace")
+
+
+def renderer_of(path: Path) -> Renderer:
+    """The renderer of a path's extension, checked before any work is done for it.
+
+    Raises UsageError for an extension that is none, or whose format needs what is missing.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise UsageError(
             f"{path}: no report format {path.suffix or 'without extension'!r}; "
             f"write to one of: {known}"
-        ) from None
+        )
+    if suffix == ".pdf":
+        from codesign.report.pdf import engine
+
+        engine()
+    return FORMATS[suffix]
 
 
 def _fill(

@@ -1,0 +1,64 @@
+"""The report as PDF: the HTML page with its print style, drawn by WeasyPrint.
+
+Nothing is fetched, neither from the network nor from a file: the page is self-contained, and an
+address that a template of one's own names is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from codesign._common.errors import UsageError
+from codesign.report.print_charts import style_charts
+
+_WAY_OUT = "or write .html and print that from a browser"
+_STYLE = """<style>
+th, td, tbody th, th.word, td.word, td:has(.minibar) { min-width: 0; } .wide { min-width: 26mm; }
+td:has(.minibar) { min-width: 21mm; } .minibar { width: 14mm; } .status { padding: 0 .2em; }
+.callout { break-inside: auto; }
+</style>
+"""
+"""What WeasyPrint lays out otherwise than a browser: it shrinks no table to fit the page."""
+_PANGO = (
+    "Pango (Debian, Ubuntu: apt install libpango-1.0-0 libpangoft2-1.0-0 libharfbuzz-subset0; "
+    "Fedora: dnf install pango; macOS: brew install pango)"
+)
+
+
+def engine() -> Any:
+    """WeasyPrint's module.
+
+    Raises UsageError, in one line with what to install, where it or the Pango library that
+    it draws text with is missing.
+    """
+    try:
+        import weasyprint
+    except ImportError as error:
+        raise UsageError(
+            f"a .pdf needs WeasyPrint, which is not installed: pip install 'codesign[pdf]' and "
+            f"{_PANGO}; {_WAY_OUT}"
+        ) from error
+    except OSError as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(
+            f"a .pdf needs a library that is not there ({reason}): install {_PANGO}; {_WAY_OUT}"
+        ) from error
+    return weasyprint
+
+
+def pdf(html: str) -> bytes:
+    """``html``, as `render_html` gives it, as tagged PDF/UA-1 on A4 pages.
+
+    The same page gives the same bytes on a machine with the same fonts. Raises UsageError
+    where WeasyPrint cannot be used.
+    """
+    weasyprint = engine()
+    head, _, rest = html.partition("</head>")
+    nothing = weasyprint.urls.URLFetcher(allowed_protocols=["data"], allow_redirects=False)
+    page = weasyprint.HTML(string=f"{head}{_STYLE}</head>{rest}", url_fetcher=nothing)
+    style_charts(page.etree_element)
+    made: bytes = page.write_pdf(
+        pdf_variant="pdf/ua-1", pdf_identifier=hashlib.sha256(html.encode()).digest()[:16]
+    )
+    return made
