@@ -22,6 +22,7 @@ from codesign.recommend.blind_errors import blind_errors
 from codesign.recommend.carriers import saved_shares
 from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_warnings, worthwhile
 from codesign.recommend.contradiction import contradicted, missed_together
+from codesign.recommend.ledger import ledger
 from codesign.recommend.levers import LeverPlan, lever_result, plan_levers
 from codesign.recommend.other_costs import first_by
 from codesign.recommend.packages import packages
@@ -124,7 +125,7 @@ def recommend(
         verdict_rule=verdict_rule(portfolio),
         first_by=first_by(portfolio, results, firsts), software=advised, software_silent=silent,
         packages=packages(study, picks, prices, price), rank_sensitivity=spread,
-        first_moved=moved, first_changes_tried=tried,
+        first_moved=moved, first_changes_tried=tried, ledger=ledger(study, evaluation, picks),
     )  # fmt: skip
 
 

@@ -13,9 +13,9 @@ SCHEMA_VERSION = 1
 
 __all__ = [
     "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
-    "FirstByCost", "FirstMoved", "Gap", "GapRow", "Interval", "Level", "LeverPoint", "LeverResult",
-    "MarginalGain", "OpShare", "Package", "PackageStep", "PackageStudy", "PairResult", "Provenance",
-    "RankSensitivity", "RankSpread", "Recommendation",
+    "FirstByCost", "FirstMoved", "Gap", "GapRow", "Interval", "Ledger", "LedgerRow", "Level",
+    "LeverPoint", "LeverResult", "MarginalGain", "OpShare", "Package", "PackageStep",
+    "PackageStudy", "PairResult", "Provenance", "RankSensitivity", "RankSpread", "Recommendation",
     "Recommendations", "RooflinePoint", "SoftwareFinding", "SoftwareResult", "SoftwareSilence",
     "Status", "Verdict", "WorkloadBacktestRow", "WorkloadResult",
 ]  # fmt: skip
@@ -416,6 +416,30 @@ class WorkloadResult(msgspec.Struct, frozen=True):
     gap: Gap | None = None
 
 
+class LedgerRow(msgspec.Struct, frozen=True):
+    """On what kinds of times one step, or what one lever saves of it, rests."""
+
+    workload: str
+    lever: str
+    """At its recommended step; empty for the step on the baseline."""
+    rests_on: dict[str, float]
+    """Share of the time by kind: an evidence of the op's time, or for a modelled one
+    ``other_op``, ``other_precision``, ``other_gpu``, ``speed_of_light``: what it was derived
+    from. Sums to 1; empty where nothing is saved."""
+    held: float = 0.0
+    """Share of the step of ops that the model does not cover, so that no projection moves them."""
+
+
+class Ledger(msgspec.Struct, frozen=True):
+    """The extrapolation ledger: a projection is measured time x model ratio."""
+
+    gpu: str
+    """Of the baseline."""
+    ratio_seen: bool
+    """The model was fitted on that GPU, too; else every ratio is a transfer from others."""
+    rows: tuple[LedgerRow, ...]
+
+
 class Assumption(msgspec.Struct, frozen=True):
     """A value that was not measured, and where to change it."""
 
@@ -475,6 +499,7 @@ class Recommendations(msgspec.Struct, frozen=True):
     first_moved: tuple[FirstMoved, ...] = ()
     first_changes_tried: int = 0
     """Single changes of a weight or cost value that were tried for ``first_moved``."""
+    ledger: Ledger | None = None
     schema_version: int = SCHEMA_VERSION
 
     def __repr__(self) -> str:

@@ -16,11 +16,13 @@ from codesign.report.views import (
     backtest,
     costs,
     experiments,
+    ledger,
     levers,
     packages,
     ranking,
     sensitivity,
     software,
+    summary,
     verdicts,
     workloads,
 )
@@ -50,7 +52,10 @@ class ReportView:
     generated_at: str
     headline: str
     how_sure: str
+    points: tuple[tuple[str, str], ...]
+    """``how_sure`` by subject."""
     figures: tuple[ranking.Figure, ...]
+    summary: summary.SummaryView
     ranking_chart: DotChart | None
     ranking: Table
     ranking_cost: str
@@ -67,6 +72,7 @@ class ReportView:
     workloads_chart: BarChart
     workloads: tuple[workloads.WorkloadView, ...]
     backtest: BacktestView
+    ledger: ledger.LedgerView | None
     pairs: Table | None
     assumptions: Table | None
     provenance: tuple[tuple[str, str], ...]
@@ -88,7 +94,9 @@ def build(recs: Recommendations) -> ReportView:
         generated_at=recs.generated_at,
         headline=ranking.headline(recs),
         how_sure=ranking.how_sure(recs),
+        points=ranking.points(recs),
         figures=tuple(ranking.figures(recs)),
+        summary=summary.summary_view(recs, lever_hrefs),
         ranking_chart=_ranking_chart(recs),
         ranking=ranking.ranked_table(recs, lever_hrefs),
         ranking_cost=recs.ranking_cost,
@@ -105,6 +113,7 @@ def build(recs: Recommendations) -> ReportView:
         workloads_chart=workloads.overview_chart(recs),
         workloads=workloads.workload_views(recs, load_ids),
         backtest=_backtest(recs),
+        ledger=ledger.ledger_view(recs, lever_hrefs),
         pairs=appendix.pairs_table(recs),
         assumptions=appendix.assumptions_table(recs),
         provenance=appendix.provenance_facts(recs),

@@ -75,9 +75,10 @@ def test_it_opens_with_the_answer(page: Page, markdown: str) -> None:
 
 
 def test_every_section_is_there_in_order(page: Page, markdown: str) -> None:
-    wanted = ["The answer", "Software beside hardware", "Do not invest",
+    wanted = ["The answer", "Ranked recommendations", "Software beside hardware", "Do not invest",
               "Packages: levers together", "How firm the ranking is", "Levers, one by one",
-              "Workloads, one by one", "How far to trust this: the backtest", "Pairs",
+              "Workloads, one by one", "How far to trust this: the backtest",
+              "Extrapolation ledger", "Pairs",
               "Assumptions", "Provenance", "Words"]  # fmt: skip
     assert [text for level, text in page.headings if level == 2] == wanted
     assert re.findall(r"^## (.*)$", markdown, flags=re.MULTILINE) == wanted

@@ -108,46 +108,63 @@ def step_in_words_of(name: str, label: str, lower: bool = True) -> str:
 
 def how_sure(recs: Recommendations) -> str:
     """How firm the first place is: the draws, the runner-up, the evidence."""
+    return " ".join(text for _, text in points(recs))
+
+
+def points(recs: Recommendations) -> tuple[tuple[str, str], ...]:
+    """(subject, sentences) about the first recommendation; none where nothing is worth it."""
     first = head(recs)
     if first is None or not worth_it(first):
-        return ""
-    parts = []
-    if first.p_best is not None:
-        firmness = (
-            "It is clearly first" if first.p_best >= 0.9
-            else "It is probably first" if first.p_best >= 0.6
-            else "Its lead is narrow"
-        )  # fmt: skip
-        parts.append(
-            f"{firmness}: best by {_measure(first)} in {fmt.share(first.p_best)} of "
-            f"{fmt.count(recs.provenance.draws)} joint draws of what model and costs leave open."
-        )
-        rival = max(recs.recommendations, key=lambda r: r.p_best or 0.0)
-        if (rival.p_best or 0.0) > first.p_best:
-            parts.append(
-                f"More often, in {fmt.share(rival.p_best or 0.0)} of them, {step_in_words(rival)} "
-                "is best: the costs as printed and the ranges that they are drawn from disagree."
-            )
+        return ()
+    evidence = []
     if first.evidence:
-        evidence = fmt.shares(first.evidence)
-        parts.append(f"The time it saves rests on kernel times that are {evidence}.")
+        shares = fmt.shares(first.evidence)
+        evidence.append(f"The time it saves rests on kernel times that are {shares}.")
     if first.status != "identified":
-        parts.append(sentence(f"{STATUS_WORDS[first.status].label.lower()}: {first.reason}"))
-    parts += other_costs(recs, first)
+        evidence.append(sentence(f"{STATUS_WORDS[first.status].label.lower()}: {first.reason}"))
     rest = [r for r in recs.recommendations if r is not first and worth_it(r)][:2]
-    if rest:
-        words = [f"{step_in_words(r)}, {gain_in_words(r)}" for r in rest]
-        parts.append(f"Next: {'; '.join(words)}.")
-    if recs.packages:
-        parts.append(package_summary(recs.packages[0]))
-    largest = max(recs.recommendations, key=lambda r: (worth_it(r), r.gain.value))
-    if largest.gain.value > first.gain.value and largest not in rest:
-        cost = costs.in_words(largest.cost, largest.gain_per_cost, recs.ranking_cost)
-        parts.append(
-            f"The largest gain is that of {step_in_words(largest)}, {gain_in_words(largest)}, at "
-            f"rank {largest.rank}: {cost}."
+    words = [f"{step_in_words(r)}, {gain_in_words(r)}" for r in rest]
+    found = (
+        ("How firm", _firmness(recs, first)),
+        ("It rests on", " ".join(evidence)),
+        ("By other costs", " ".join(other_costs(recs, first))),
+        ("Next", f"Next: {'; '.join(words)}." if words else ""),
+        ("Together", package_summary(recs.packages[0]) if recs.packages else ""),
+        ("Largest", _largest(recs, first, rest)),
+    )
+    return tuple((subject, text) for subject, text in found if text)
+
+
+def _firmness(recs: Recommendations, first: Recommendation) -> str:
+    if first.p_best is None:
+        return ""
+    firmness = (
+        "It is clearly first" if first.p_best >= 0.9
+        else "It is probably first" if first.p_best >= 0.6
+        else "Its lead is narrow"
+    )  # fmt: skip
+    text = (
+        f"{firmness}: best by {_measure(first)} in {fmt.share(first.p_best)} of "
+        f"{fmt.count(recs.provenance.draws)} joint draws of what model and costs leave open."
+    )
+    rival = max(recs.recommendations, key=lambda r: r.p_best or 0.0)
+    if (rival.p_best or 0.0) > first.p_best:
+        text += (
+            f" More often, in {fmt.share(rival.p_best or 0.0)} of them, {step_in_words(rival)} "
+            "is best: the costs as printed and the ranges that they are drawn from disagree."
         )
-    return " ".join(parts)
+    return text
+
+
+def _largest(recs: Recommendations, first: Recommendation, rest: list[Recommendation]) -> str:
+    largest = max(recs.recommendations, key=lambda r: (worth_it(r), r.gain.value))
+    if largest.gain.value <= first.gain.value or largest in rest:
+        return ""
+    cost = costs.in_words(largest.cost, largest.gain_per_cost, recs.ranking_cost)
+    return (
+        f"The largest gain is that of {step_in_words(largest)}, {gain_in_words(largest)}, at "
+        f"rank {largest.rank}: {cost}."
+    )
 
 
 def other_costs(recs: Recommendations, first: Recommendation) -> list[str]:

@@ -28,12 +28,25 @@ VERDICT_WORDS = {
     "over_budget": "Over budget", "contradicted": "Contradicted", "open": "Open", "none": "None",
 }  # fmt: skip
 
+BASIS_WORDS = {
+    "measured": "measured shape", "interpolated": "interpolated",
+    "extrapolated": "beyond measured shapes", "other_op": "from another op",
+    "other_precision": "from another precision", "other_gpu": "from another GPU",
+    "speed_of_light": "speed-of-light bound", "assumed": "assumed",
+}  # fmt: skip
+"""Kinds of times in the extrapolation ledger, from the firm to the weak."""
+
 GLOSSARY = (
     (
         "90 % interval",
         "The range that holds the true value in nine cases of ten if the model's own account "
         "of its uncertainty is right. Written in brackets: x1.234 [1.181, 1.295]. The backtest "
         "shows how often it was right.",
+    ),
+    (
+        "attainable bound",
+        "The step time if every op took what the fitted model gives kernels of its kind and "
+        "shape, or its own time where that is shorter; never under the datasheet bound.",
     ),
     (
         "backtest",
@@ -74,6 +87,13 @@ GLOSSARY = (
         "Where a value comes from. Measured: this shape was run. Interpolated: between "
         "measured shapes. Extrapolated: beyond them. Modelled: from the fitted model alone. "
         "Assumed: a stated value that nothing here measured.",
+    ),
+    (
+        "extrapolation ledger",
+        "Of every projection, the share of its time by how that time came about: this shape "
+        "measured, between measured shapes, beyond them, from another op of this GPU (a backward "
+        "pass from its forward pass, bytes at the rate of other kernels), from another precision, "
+        "from another GPU, a datasheet bound, or an assumption.",
     ),
     (
         "exposed communication",
