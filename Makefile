@@ -27,6 +27,9 @@ FIT_FLAGS          ?=
 BACKTEST_FLAGS     ?= --quick
 RECOMMEND_FLAGS    ?=
 
+ifneq ($(words $(PORTFOLIO) $(OUT) $(BUILD)),3)
+$(error PORTFOLIO, OUT and BUILD are one path each, without spaces: make cannot tell a space from the end of a name; call `codesign recommend` instead)
+endif
 PORTFOLIO_FILE := $(firstword $(filter %.yaml %.yml,$(wildcard $(PORTFOLIO))) $(wildcard reports/portfolios/$(PORTFOLIO).yaml))
 NEEDS_PORTFOLIO := $(filter characterize recommend report,$(MAKECMDGOALS))
 ifeq ($(PORTFOLIO_FILE),)

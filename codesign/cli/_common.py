@@ -95,6 +95,8 @@ def _check_file(
                 raise UsageError(f"{path}: cannot be written: {folder} is no folder")
             break
         missing = folder
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: cannot be written: no permission to write in {folder}")
     if missing is not None:
         _new_folders()[os.path.realpath(path)] = missing
     for source in inputs:

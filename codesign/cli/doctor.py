@@ -92,7 +92,10 @@ def _spec_name(device: str) -> str:
 def _next(software: dict[str, str], gpus: dict[str, str]) -> dict[str, str]:
     steps = {}
     if software["aiconfigurator-core"] == "not installed":
-        steps["perfdb"] = "pip install 'codesign[perfdb]'   # measured kernels, for recipes and fit"
+        steps["perfdb"] = (
+            "pip install 'codesign[perfdb]'   # measured kernels, for recipes and fit; "
+            "in a checkout '.[perfdb]'"
+        )
     else:
         steps["recipe"] = "codesign characterize --list     # workloads that can be composed"
     if "none" not in gpus and software["torch"] == "not installed":

@@ -222,8 +222,11 @@ def _print(recs: Recommendations) -> None:
     table = [("rank", "lever", "step", "gain", "90 % interval", "P(best)", "status", "ranked by")]
     for r in recs.recommendations:
         best = "-" if r.p_best is None else percent(r.p_best)
-        table.append((str(r.rank), r.headline, r.label, f"x{r.gain.value:.3f}",
-                      f"[{r.gain.lo:.3f}, {r.gain.hi:.3f}]", best, r.status.replace("_", " "),
+        # Of what was not studied or cannot be, the file's gain of 1 is no finding.
+        said = r.status not in ("refused", "not_studied")
+        table.append((str(r.rank), r.headline, r.label, f"x{r.gain.value:.3f}" if said else "-",
+                      f"[{r.gain.lo:.3f}, {r.gain.hi:.3f}]" if said else "-", best,
+                      r.status.replace("_", " "),
                       r.ranked_by.partition(" (")[0]))  # fmt: skip
     widths = [max(len(line[i]) for line in table) for i in range(len(table[0]))]
     for line in table:
@@ -236,7 +239,7 @@ def _print(recs: Recommendations) -> None:
         ))  # fmt: skip
     for lever in recs.levers:
         if not lever.points:
-            said = lever.status.replace("_", " ")
-            click.echo(printable(f"{said}: {lever.title}: {lever.reason}"))
+            status = lever.status.replace("_", " ")
+            click.echo(printable(f"{status}: {lever.title}: {lever.reason}"))
     for warning in recs.warnings:
         click.echo(printable(f"note: {warning}"))

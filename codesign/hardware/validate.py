@@ -34,6 +34,11 @@ FLOP_PER_CLOCK_PER_SM = MappingProxyType({
 _NVLINK_BYTES_PER_S = MappingProxyType({2: 25e9, 3: 25e9, 4: 25e9, 5: 50e9, 6: 50e9})
 _PEAK_TOLERANCE = 0.03
 _RATIO_TOLERANCE = 0.05
+# No part multiplies in these at a higher multiple of its BF16 rate (A100 to Rubin, MI250X to
+# MI355X): what is above is a sparse figure, or was not scaled with the others.
+_MOST_OF_BF16 = MappingProxyType({"fp16": 1.0, "tf32": 0.5, "int8": 2.0})
+# Several times what any announced package has: above it, a prefix is wrong.
+_MOST_CAPACITY_BYTES, _MOST_POWER_W = 4e12, 10e3
 # The fastest NIC per GPU that any vendor has announced is 1.6 Tb/s.
 _NIC_LIMIT_BYTES_PER_S = 1.6e12 / 8
 
@@ -43,6 +48,8 @@ def gpu_problems(gpu: Gpu, top: Section) -> list[str]:
     excepted = _exceptions(top)
     found = [
         *_ratio_problems(gpu),
+        *_multiple_problems(gpu),
+        *_prefix_problems(gpu),
         *_peak_problems(gpu, _rates(gpu, top)),
         *_clock_problems(gpu),
         *_missing_peaks(gpu),
@@ -107,6 +114,33 @@ def _ratio_problems(gpu: Gpu) -> list[tuple[str, str]]:
         f"2:4 sparse figure? If the part is like that, say why under exceptions: peak_dense.fp8"
     )
     return [("peak_dense.fp8", text)]
+
+
+def _multiple_problems(gpu: Gpu) -> list[tuple[str, str]]:
+    peaks = gpu.peak_dense_flops_per_s
+    if "bf16" not in peaks:
+        return []
+    return [
+        (
+            f"peak_dense.{key}",
+            f"{format_si(peaks[key], 'FLOP/s')} is {peaks[key] / peaks['bf16']:.2f} x bf16, no "
+            f"part has more than {most:g} x: is it the 2:4 sparse figure, or of another SM count? "
+            f"Else say why under exceptions: peak_dense.{key}",
+        )
+        for key, most in _MOST_OF_BF16.items()
+        if key in peaks and peaks[key] / peaks["bf16"] > most * (1 + _RATIO_TOLERANCE)
+    ]
+
+
+def _prefix_problems(gpu: Gpu) -> list[tuple[str, str]]:
+    return [
+        (path, f"{format_si(value, unit)}, more than any package: is the prefix wrong?")
+        for path, value, most, unit in (
+            ("memory.capacity", gpu.hbm_capacity_bytes, _MOST_CAPACITY_BYTES, "B"),
+            ("power", gpu.power_w, _MOST_POWER_W, "W"),
+        )
+        if value is not None and value > most
+    ]
 
 
 def _peak_problems(gpu: Gpu, rates: dict[str, float]) -> list[tuple[str, str]]:

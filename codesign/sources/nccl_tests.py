@@ -62,7 +62,7 @@ def read_nccl_tests(
 
     path = Path(path)
     if collective is not None and collective not in KNOWN:
-        raise UsageError(f"--collective: {one_of('collective', collective, KNOWN)}")
+        raise UsageError(f"collective: {one_of('collective', collective, KNOWN)}")
     log = parse_log(path)
     runs = [run for run in log.runs if run.columns]
     if not runs:
@@ -94,7 +94,8 @@ def _kind(run: Run, path: Path, given: str | None) -> str:
     if len(found) != 1:
         reason = f"the file's name says {' and '.join(found)}" if found else "nothing tells it"
         raise UsageError(
-            f"{path}: which collective was measured? {reason}; pass --collective with one of: "
+            f"{path}: which collective was measured? {reason}; name the file after "
+            "its test, such as all_reduce_perf.log; known: "
             f"{', '.join(sorted(COLLECTIVES.values()))}"
         )
     return found[0]
@@ -189,7 +190,7 @@ def _checked_time(row: Row, kind: str, group_size: int, path: Path) -> float:
     if abs(ours - float(row.busbw)) > 1.01 * rounding:
         raise DataError(
             f"{where}: busbw {row.busbw} GB/s is printed, but {kind} of {group_size} ranks in "
-            f"{row.time} us makes {ours:.2f}; check --collective, and that the log is of one test"
+            f"{row.time} us makes {ours:.2f}; is the log of one test, and of this collective?"
         )
     return time_s
 

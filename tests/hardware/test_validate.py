@@ -116,3 +116,19 @@ def test_b300_fp4_closes_arithmetically() -> None:
     gpu = load_gpu("b300-sxm")
     assert gpu.peak_flops_per_s("nvfp4") == pytest.approx(148 * 49152 * 1856e6, rel=1e-3)
     assert gpu.labels["peak_dense.fp4"] == "disputed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        # bf16 of the fixture is 409.6 TFLOP/s: FP16 runs at that rate, TF32 at half, INT8 at twice.
+        ({"peak_dense.fp16": "819.2 TFLOP/s"}, r"peak_dense\.fp16: .* is 2\.00 x bf16, no part"),
+        ({"peak_dense.tf32": "409.6 TFLOP/s"}, r"peak_dense\.tf32: .* is 1\.00 x bf16, no part"),
+        ({"peak_dense.int8": "1638.4 TFLOP/s"}, r"peak_dense\.int8: .* is 4\.00 x bf16, no part"),
+        ({"memory.capacity": "141 TB"}, r"memory\.capacity: 141 TB, more than any package"),
+        ({"power": "700 kW"}, r"power: 700 kW, more than any package"),
+    ],
+)
+def test_figures_that_no_part_has(gpu_file: Writer, changes: dict[str, str], said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        load_gpu(gpu_file(changes))

@@ -10,7 +10,10 @@ from codesign._common.errors import DataError, UsageError
 
 PACKAGE = "aiconfigurator_core"
 DISTRIBUTION = "aiconfigurator-core"
-_MISSING = "the measured kernel tables are not installed; run: pip install 'codesign[perfdb]'"
+_MISSING = (
+    "the measured kernel tables are not installed; run: pip install 'codesign[perfdb]' "
+    "(in a checkout: '.[perfdb]')"
+)
 
 
 def locate() -> tuple[Path, str]:
