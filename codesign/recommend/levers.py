@@ -109,13 +109,14 @@ def lever_result(
         refused = readable(plan.refused.removeprefix(f"{lever}: "))
         reason = refused or "no step is left after rounding to whole units"
         return _empty(study, lever, reason)
-    points = tuple(
-        _point(study, evaluation, first + i, lever, price) for i in range(len(plan.systems))
+    points = with_returns(
+        lever,
+        [_point(study, evaluation, first + i, lever, price) for i in range(len(plan.systems))],
     )
     largest = first + len(plan.systems) - 1
     shares = saved_shares(study, evaluation, largest)
     before = study.base_binding
-    saturates_at, note = saturation(lever, points, study.portfolio.saturation_threshold)
+    saturates_at, note = saturation(points, study.portfolio.saturation_threshold)
     if lever in NOT_STUDIED:
         return _not_studied(study, lever, points)
     return LeverResult(
@@ -169,24 +170,38 @@ def _elasticity(plan: LeverPlan, evaluation: Evaluation, first: int) -> Interval
     return interval(-np.log(evaluation.gain_draws[:, index]) / math.log(factor) + 0.0)
 
 
-def saturation(
-    lever: str, points: Sequence[LeverPoint], threshold: float
-) -> tuple[float | None, str]:
-    """Factor past which another 10 % of the lever gains less than ``threshold``, and a note.
+def with_returns(lever: str, points: Sequence[LeverPoint]) -> tuple[LeverPoint, ...]:
+    """The improving steps, from the smallest, with what 10 % more returned since the one before.
 
-    Between two steps the gain per 10 % is (g2 / g1)^(ln 1.1 / |ln(f2 / f1)|) - 1.
+    Between two steps that is (g2 / g1)^(ln 1.1 / |ln(f2 / f1)|) - 1. Other steps stay as they are.
     """
     at, gain = 1.0, 1.0
-    per_ten = 0.0
+    found = []
     for point in points:
-        if not improves(lever, point.factor):
+        if improves(lever, point.factor):
+            power = math.log(1.1) / abs(math.log(point.factor / at))
+            returned = (point.gain.value / gain) ** power - 1
+            found.append(msgspec.structs.replace(point, next_ten=returned))
+            at, gain = point.factor, point.gain.value
+        else:
+            found.append(point)
+    return tuple(found)
+
+
+def saturation(points: Sequence[LeverPoint], threshold: float) -> tuple[float | None, str]:
+    """Factor past which another 10 % of the lever gains less than ``threshold``, and a note.
+
+    ``points`` are those of `with_returns`.
+    """
+    at, per_ten = 1.0, 0.0
+    for point in points:
+        if point.next_ten is None:
             continue
-        distance = abs(math.log(point.factor / at))
-        per_ten = (point.gain.value / gain) ** (math.log(1.1) / distance) - 1
+        per_ten = point.next_ten
         if per_ten < threshold:
             where = "already the first step gains" if at == 1.0 else f"past x{at:.3g} it gains"
             return at, f"{where} only {percent(max(per_ten, 0.0))} per 10 %"
-        at, gain = point.factor, point.gain.value
+        at = point.factor
     if at == 1.0:
         return None, "no improving step was studied"
     return None, f"still gains {percent(per_ten)} per 10 % at x{at:.3g}, the largest step studied"
@@ -199,7 +214,8 @@ def _not_studied(study: Study, lever: str, points: tuple[LeverPoint, ...]) -> Le
         baseline=format_value(LEVERS[lever], lever_value(study.base, lever)),
         status="not_studied", reason=NOT_STUDIED[lever],
         points=tuple(
-            msgspec.structs.replace(p, by_workload={}, gain_per_cost=None) for p in points
+            msgspec.structs.replace(p, by_workload={}, gain_per_cost=None, next_ten=None)
+            for p in points
         ),
         elasticity=None, saturates_at=None, saturation_note="", binding_before={},
         binding_after={}, carried_by=(), refuted_by=refuted_by(study, lever, None),

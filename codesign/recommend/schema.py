@@ -72,6 +72,8 @@ class LeverPoint(msgspec.Struct, frozen=True):
     cost: Cost | None
     gain_per_cost: float | None
     """Portfolio gain in per cent per unit of the ranking cost."""
+    next_ten: float | None = None
+    """Gain of 10 % more of the lever around this step, from the step before; a fraction."""
 
 
 class OpShare(msgspec.Struct, frozen=True):

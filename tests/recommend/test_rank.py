@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.recommend.levers import saturation
+from codesign.recommend.levers import saturation, with_returns
 from codesign.recommend.rank import (
     ASSUMED,
     BY_COST,
@@ -181,11 +181,13 @@ def test_a_weight_at_which_the_gain_falls_under_the_least_swaps_too() -> None:
 def test_saturation_is_where_ten_per_cent_more_gains_less_than_the_threshold() -> None:
     # From x1 to x1.21 (two steps of 10 %) the gain is 1.04: 2 % a step; then 0.2 % a step.
     points = [_point(1.21, 1.0404, None), _point(1.4641, 1.0404 * 1.002**2, None)]
-    at, note = saturation("hbm_bandwidth", points, 0.005)
+    returned = [p.next_ten for p in with_returns("hbm_bandwidth", points)]
+    assert returned == pytest.approx([0.02, 0.002])
+    at, note = saturation(with_returns("hbm_bandwidth", points), 0.005)
     assert at == 1.21
     assert "0.2 %" in note
-    assert saturation("hbm_bandwidth", points, 0.001)[0] is None
-    assert saturation("hbm_bandwidth", points[1:], 0.02)[0] == 1.0
+    assert saturation(with_returns("hbm_bandwidth", points), 0.001)[0] is None
+    assert saturation(with_returns("hbm_bandwidth", points[1:]), 0.02)[0] == 1.0
 
 
 def test_the_weight_at_which_two_levers_swap() -> None:

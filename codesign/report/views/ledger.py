@@ -56,7 +56,7 @@ def _steps(recs: Recommendations, rows: Sequence[LedgerRow]) -> Table:
     weights = {w.name: w.weight for w in recs.workloads}
     titles = {w.name: w.title or w.name for w in recs.workloads}
     columns = (
-        Column("Workload"), *(Column(BASIS_WORDS[k].capitalize(), True) for k in keys),
+        Column("Workload"), *(Column(_heading(k), True) for k in keys),
         Column("Not modelled", True, "ops that the model does not cover: no projection moves them"),
     )  # fmt: skip
     cells = [
@@ -88,7 +88,7 @@ def _projections(
     columns = (
         Column("Lever"), Column("Workload"),
         Column("Firm", True, "measured shapes and between them"),
-        *(Column(BASIS_WORDS[k].capitalize(), True) for k in keys),
+        *(Column(_heading(k), True) for k in keys),
     )  # fmt: skip
     cells = []
     for r in known:
@@ -107,6 +107,11 @@ def _projections(
 
 def _label(recs: Recommendations, lever: str) -> str:
     return next((r.label for r in recs.recommendations if r.lever == lever), "")
+
+
+def _heading(key: str) -> str:
+    words = BASIS_WORDS[key]
+    return words[0].upper() + words[1:]
 
 
 def _keys(rows: Sequence[LedgerRow]) -> list[str]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codesign.recommend.schema import Interval, LeverResult, OpShare, Recommendations
-from codesign.recommend.wording import name_of
+from codesign.recommend.schema import Interval, LeverPoint, LeverResult, OpShare, Recommendations
+from codesign.recommend.wording import name_of, package_label
 from codesign.report import formatting as fmt
 from codesign.report.charts.bars import BarChart, BarInput, parts_of, stacked
 from codesign.report.charts.curves import CurveChart, common_domain, gain_curve
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
-from codesign.report.text import remark, sentence
+from codesign.report.text import join_words, remark, sentence
 from codesign.report.views import costs
+from codesign.report.views.appendix import reading
 from codesign.report.views.ranking import ASSUMED_INTERVAL
 from codesign.report.views.terms import STATUS_WORDS
 from codesign.report.views.verdicts import advice, undecided
@@ -55,7 +56,8 @@ def _view(
     titles = {w.name: w.title or w.name for w in recs.workloads}
     return LeverView(
         anchor, lever.title, lever.baseline, status.label, status.tag,
-        sentence(advice(recs, rec, lever)), sentence(lever.reason), _facts(lever),
+        sentence(advice(recs, rec, lever)), sentence(lever.reason),
+        (*_facts(lever), *company(recs, lever)),
         _curve(lever, anchor, domain), _steps(recs, lever, anchor),
         _by_workload(lever, anchor, titles), _binding_chart(lever, anchor),
         _binding(lever, anchor), carried_table(f"{anchor}-ops", lever.carried_by, titles),
@@ -95,6 +97,36 @@ def _facts(lever: LeverResult) -> tuple[tuple[str, str], ...]:
     return tuple(facts)
 
 
+def company(recs: Recommendations, lever: LeverResult) -> tuple[tuple[str, str], ...]:
+    """What the lever is worth beside others: after those of the set, and in pairs."""
+    facts = []
+    study = recs.packages[0] if recs.packages else None
+    added = next((m for m in study.marginal if m.lever == lever.lever), None) if study else None
+    if study is not None and added is not None:
+        whole = package_label(study.front[study.marginal_to].steps)
+        others = "the others of" if added.inside else "all of"
+        facts.append((
+            "After the others",
+            f"{added.label.partition(':')[0]} adds {fmt.gain(added.last)} to {others} {whole}; by "
+            f"itself it is {fmt.gain(added.alone)}",
+        ))  # fmt: skip
+    titles = {x.lever: x.title for x in recs.levers}
+    words: dict[str, list[str]] = {}
+    for pair in recs.pairs:
+        if lever.lever in pair.levers:
+            other = next((name for name in pair.levers if name != lever.lever), lever.lever)
+            said = f"{titles.get(other, other)} ({fmt.bracketed(pair.interaction, digits=4)})"
+            words.setdefault(reading(pair.interaction), []).append(said)
+    if words:
+        text = "; ".join(f"{PAIR_WORDS[how]} {join_words(found)}" for how, found in words.items())
+        facts.append(("In pairs", text))
+    return tuple(facts)
+
+
+PAIR_WORDS = {"help each other": "helps", "compete": "competes with",
+              "nearly independent": "nearly independent of"}  # fmt: skip
+
+
 def elasticity_words(value: Interval | None) -> str:
     """The elasticity and what it means."""
     if value is None:
@@ -122,15 +154,23 @@ def _steps(recs: Recommendations, lever: LeverResult, anchor: str) -> Table | No
         return _costs_only(recs, lever, anchor)
     notes = Footnotes()
     columns = [Column("Step"), Column("Factor", True), Column("Portfolio gain", True),
+               Column("Per 10 % more", True, "what 10 % more of the lever returned since the step "
+                      "before; the knee is where that falls under the threshold"),
                *costs.columns(recs.ranking_cost)]  # fmt: skip
     rows = [
         [Cell(p.label, p.factor), Cell(fmt.factor(p.factor), p.factor),
          Cell(fmt.gain(p.gain), p.gain.value, _assumed(lever, notes), tag="strong"),
+         Cell(*_returned(p)),
          *costs.cells(p.cost, p.gain_per_cost, recs.ranking_cost, notes)]
         for p in lever.points
     ]  # fmt: skip
     caption = f"{lever.title}: gain and cost at each step"
     return make_table(f"{anchor}-steps", caption, columns, rows, notes)
+
+
+def _returned(point: LeverPoint) -> tuple[str, float | None]:
+    value = point.next_ten
+    return (fmt.DASH if value is None else fmt.signed_share(value)), value
 
 
 def _assumed(lever: LeverResult, notes: Footnotes) -> tuple[str, ...]:

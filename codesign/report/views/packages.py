@@ -55,14 +55,17 @@ def summary(study: PackageStudy) -> str:
         chosen = study.front[study.balanced]
         if not chosen.steps:
             parts.append(
-                f"No package returns more than the same {unit} spent on more GPUs as they are."
+                f"No package returns more than the same {study.kind} spent on more GPUs as they "
+                "are."
             )
         else:
             parts.append(
                 f"The balanced set is {package_label(chosen.steps)}: {fmt.gain(chosen.gain)} for "
                 f"{_cost(study, chosen)} per GPU, and {_fleet(chosen)} at the {study.kind} of "
-                f"today's fleet; past it, a further {unit} buys more as GPUs of today."
+                f"today's fleet; beyond it, further {study.kind} is better spent on more GPUs "
+                "as they are."
             )
+        parts += _rival(study, chosen)
     best = study.front[study.best]
     if study.budget is not None:
         parts.append(
@@ -70,6 +73,18 @@ def summary(study: PackageStudy) -> str:
             f"of {package_label(best.steps)}: {fmt.gain(best.gain)}."
         )
     return " ".join(parts)
+
+
+def _rival(study: PackageStudy, chosen: Package) -> list[str]:
+    """Another package that the draws prefer to the one that the costs as printed choose."""
+    rival = max(study.front, key=lambda p: p.p_best or 0.0)
+    if chosen.p_best is None or rival.p_best is None or rival.p_best <= chosen.p_best:
+        return []
+    return [
+        f"Over what model and cost values leave open another one returns most more often, in "
+        f"{fmt.share(rival.p_best)} of the draws against {fmt.share(chosen.p_best)}: "
+        f"{package_label(rival.steps)}, {fmt.gain(rival.gain)}."
+    ]
 
 
 def _unit(study: PackageStudy) -> str:

@@ -93,6 +93,12 @@ def fleet_words(recs: Recommendations, rec: Recommendation) -> str:
     return f"{bound}{fmt.gain(fleet)} at the {recs.packages[0].kind} of today's fleet"
 
 
+def _fleet_line(recs: Recommendations, rec: Recommendation) -> str:
+    """The same under a heading that says what it is: ``≥ x1.003 [0.996, 1.012] at equal power``."""
+    words = fleet_words(recs, rec).partition(" at the ")[0].replace("at least ", "≥ ")
+    return f"{words} at equal {recs.packages[0].kind}" if words else ""
+
+
 def step_in_words(rec: Recommendation) -> str:
     """``scale-out bandwidth at +50 % (75.0 GB/s)``, inside a sentence."""
     return step_in_words_of(rec.headline, rec.label, lower=rec.kind == "hardware")
@@ -108,7 +114,8 @@ def step_in_words_of(name: str, label: str, lower: bool = True) -> str:
 
 def how_sure(recs: Recommendations) -> str:
     """How firm the first place is: the draws, the runner-up, the evidence."""
-    return " ".join(text for _, text in points(recs))
+    said = points(recs)
+    return " ".join(f"Next: {text}" if subject == "Next" else text for subject, text in said)
 
 
 def points(recs: Recommendations) -> tuple[tuple[str, str], ...]:
@@ -128,7 +135,7 @@ def points(recs: Recommendations) -> tuple[tuple[str, str], ...]:
         ("How firm", _firmness(recs, first)),
         ("It rests on", " ".join(evidence)),
         ("By other costs", " ".join(other_costs(recs, first))),
-        ("Next", f"Next: {'; '.join(words)}." if words else ""),
+        ("Next", sentence("; ".join(words))),
         ("Together", package_summary(recs.packages[0]) if recs.packages else ""),
         ("Largest", _largest(recs, first, rest)),
     )
@@ -251,7 +258,7 @@ def _ranked_row(
             rec.gain.value,
             (notes.mark(f"{ASSUMED_INTERVAL}."),) if rec.status == "assumed" else (),
             tag="strong",
-            sub=fleet_words(recs, rec).replace("at least ", "≥ "),
+            sub=_fleet_line(recs, rec),
         ),
         *(
             [Cell(fmt.DASH)] * 4

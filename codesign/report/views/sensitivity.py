@@ -47,9 +47,8 @@ def sensitivity_view(recs: Recommendations, hrefs: dict[str, str]) -> Sensitivit
 def _ranks(recs: Recommendations, hrefs: dict[str, str]) -> Table:
     titles = {lever.lever: lever.title for lever in recs.levers}
     columns = (
-        Column("Rank", True), Column("Lever"), Column("Under other weights", True),
-        Column("Under other costs", True), Column("Over what the model leaves open", True),
-        Column("Together", True),
+        Column("Rank", True), Column("Lever"), Column("Other weights"), Column("Other costs"),
+        Column("Model", hint="over what the fitted model leaves open"), Column("Together"),
     )  # fmt: skip
     rows = [
         [

@@ -34,17 +34,29 @@ class SummaryView:
 
 def summary_view(recs: Recommendations, hrefs: dict[str, str]) -> SummaryView:
     """The page of a recommendations file."""
-    heads = [ellipsis(_FIRST_SENTENCE.split(line)[0], _ROOM) for line in recs.warnings]
-    left = len(heads) - DOUBTS
     first = ranking.head(recs)
+    heads = [_head(line) for line in _by_weight(recs, first)]
+    left = len(heads) - DOUBTS
     return SummaryView(
-        _actions(recs, hrefs), tuple(remark(_units(h)) for h in heads[:DOUBTS]),
+        _actions(recs, hrefs), tuple(heads[:DOUBTS]),
         f"{left} more, and all of them whole, with the ranked list." if left > 0
         else "All of them whole stand with the ranked list." if heads else "",
         _listed([(x.title, verdicts.against(x)) for x in recs.levers]),
         _listed([(x.title, verdicts.undecided(x)) for x in recs.levers]),
         "" if first is None else sentence(_units(first.refuted_by)),
     )  # fmt: skip
+
+
+def _by_weight(recs: Recommendations, first: Recommendation | None) -> list[str]:
+    """The warnings, those that name the first recommendation before the others."""
+    name = "" if first is None else first.headline.lower()
+    return sorted(recs.warnings, key=lambda line: not (name and name in line.lower()))
+
+
+def _head(warning: str) -> str:
+    """Its first sentence, cut where it is long."""
+    text = ellipsis(_FIRST_SENTENCE.split(_units(warning))[0], _ROOM)
+    return text if text.endswith("…") else remark(text)
 
 
 def _units(text: str) -> str:

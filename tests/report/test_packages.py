@@ -1,0 +1,201 @@
+"""Packages, sensitivity, the first page and the ledger as they are printed: numbers by hand."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from msgspec.structs import replace
+
+from codesign.recommend.schema import (
+    Cost,
+    CostItem,
+    FirstMoved,
+    Interval,
+    Ledger,
+    LedgerRow,
+    MarginalGain,
+    Package,
+    PackageStep,
+    PackageStudy,
+    RankSensitivity,
+    RankSpread,
+    Recommendations,
+    SoftwareResult,
+)
+from codesign.report import render_html, render_markdown
+from codesign.report.views.levers import company
+from codesign.report.views.packages import summary
+from tests.report.factory import recommendations
+from tests.report.reading import Page, read_html, read_markdown_tables
+
+HBM = PackageStep("hbm_bandwidth", "HBM bandwidth", 1.5, "+50 %: 5.03 TB/s", "identified")
+SMS = PackageStep("sm_count", "SM count", 1.25, "+25 %: 165 SMs", "identified")
+
+
+def priced(watts: float) -> Cost:
+    none = CostItem(None, "mm2", "no source", "assumed")
+    return Cost(none, CostItem(watts, "W", "a table", "modelled"),
+                CostItem(None, "USD", "no source", "assumed"))  # fmt: skip
+
+
+def package(steps: tuple[PackageStep, ...], gain: float, watts: float, p_best: float) -> Package:
+    # Gain of the fleet by hand: 700 W a GPU today.
+    fleet = gain * 700 / (700 + watts)
+    return Package(
+        steps, Interval(gain, gain - 0.01, gain + 0.01), priced(watts) if steps else None,
+        100 * (gain - 1) / watts if watts else None,
+        Interval(fleet, fleet - 0.01, fleet + 0.01), p_best,
+    )  # fmt: skip
+
+
+def study(**changes: object) -> PackageStudy:
+    front = (package((), 1.0, 0.0, 0.1), package((HBM,), 1.12, 20.0, 0.3),
+             package((HBM, SMS), 1.2, 140.0, 0.6))  # fmt: skip
+    marginal = (
+        MarginalGain("hbm_bandwidth", "HBM bandwidth", HBM.label, "identified", True,
+                     Interval(1.12, 1.11, 1.13), Interval(1.12, 1.11, 1.13), priced(20.0).power,
+                     0.6),
+        MarginalGain("sm_count", "SM count", SMS.label, "identified", False,
+                     Interval(1.05, 1.04, 1.06), Interval(1.07, 1.06, 1.08), priced(120.0).power,
+                     0.058),
+    )  # fmt: skip
+    made = PackageStudy(
+        "power", "W per GPU", 700.0, "power limit of the GPU", None, front, 1, 2, 1, marginal, {},
+        12, True, {"L2 capacity": "the data cannot identify it"},
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def spread(lo: int, hi: int, first: float) -> RankSpread:
+    return RankSpread(first, lo, hi)
+
+
+@cache
+def recs() -> Recommendations:
+    base = recommendations()
+    names = [w.name for w in base.workloads]
+    return replace(
+        base, packages=(study(),),
+        rank_sensitivity=(
+            RankSensitivity("sm_clock", 1, spread(1, 1, 1.0), spread(1, 2, 0.9), spread(1, 3, 0.8),
+                            spread(1, 3, 0.75)),
+            RankSensitivity("hbm_bandwidth", 2, spread(2, 2, 0.0), spread(1, 2, 0.1),
+                            spread(1, 3, 0.2), spread(1, 3, 0.25)),
+        ),
+        first_moved=(FirstMoved("HBM energy at 3.9 pJ/bit (now 5.9)", "cost", "hbm_bandwidth",
+                                "HBM bandwidth"),),
+        first_changes_tried=51,
+        ledger=Ledger("h100-sxm", False, (
+            *(LedgerRow(n, "", {"measured": 0.6, "other_op": 0.4}, 0.1) for n in names),
+            LedgerRow(names[0], "hbm_bandwidth", {"measured": 0.5, "interpolated": 0.2,
+                                                  "other_precision": 0.3}),
+            LedgerRow(names[1], "hbm_bandwidth", {}),
+        )),
+        software=(SoftwareResult(
+            "fp8_gemms", "Multiply in FP8", "Switch.", Interval(1.07, 1.04, 1.09), {},
+            (0.5, 0.8, 1.0), "an assumption", "medium", "why", "high", "why", "Time both.", (),
+        ),),
+    )  # fmt: skip
+
+
+@cache
+def page() -> Page:
+    return read_html(render_html(recs()))
+
+
+def test_the_front_by_hand() -> None:
+    rows = page().tables["packages-power-table"]
+    head = rows[0]
+    cells = {row[0]: dict(zip(head, row, strict=True)) for row in rows[1:]}
+    assert cells["the baseline as it is"]["Gain of the fleet"] == "x1.000 [0.990, 1.010]"
+    one = cells["HBM bandwidth +50 %"]
+    assert one["Note"] == "Balanced"
+    assert one["Gain"] == "x1.120 [1.110, 1.130]"
+    assert one["Power"].startswith("+20.0 W")
+    assert one["Gain, % per W"] == "0.600"
+    # 1.12 x 700 / 720
+    assert one["Gain of the fleet"] == "x1.089 [1.079, 1.099]"
+    two = cells["HBM bandwidth +50 % and SM count +25 %"]
+    assert two["Note"] == "Largest gain"
+    # 1.2 x 700 / 840: more GPUs of today are as good.
+    assert two["Gain of the fleet"] == "x1.000 [0.990, 1.010]"
+    assert two["P(best)"] == "60.0 %"
+
+
+def test_the_sentence_names_the_set_and_what_the_draws_prefer() -> None:
+    text = summary(study())
+    assert "The balanced set is HBM bandwidth +50 %: x1.120 [1.110, 1.130] for 20.0 W" in text
+    assert "x1.089 [1.079, 1.099] at the power of today's fleet" in text
+    assert "in 60.0 % of the draws against 30.0 %: HBM bandwidth +50 % and SM count +25 %" in text
+    assert "No package returns more than the same power" in summary(study(balanced=0))
+    assert "Within the budget of 150 W the largest gain is that of HBM bandwidth +50 % and SM" in (
+        summary(study(budget=150.0))
+    )
+
+
+def test_what_each_adds_last_is_in_its_table_and_in_its_section() -> None:
+    rows = {r[0]: r for r in page().tables["packages-power-marginal"]}
+    assert rows["SM count, +25 %: 165 SMs"][1:4] == [
+        "no", "x1.050 [1.040, 1.060]", "x1.070 [1.060, 1.080]",
+    ]  # fmt: skip
+    facts = dict(company(recs(), next(x for x in recs().levers if x.lever == "sm_count")))
+    assert facts["After the others"] == (
+        "+25 % adds x1.070 [1.060, 1.080] to all of HBM bandwidth +50 %; by itself it is "
+        "x1.050 [1.040, 1.060]"
+    )
+    assert facts["In pairs"] == "competes with SM clock (0.9540 [0.9300, 0.9800])"
+    assert facts["After the others"] in page().text
+
+
+def test_sensitivity_by_hand() -> None:
+    rows = page().tables["sensitivity-table"]
+    assert rows[1] == ["1", "SM clock", "1, first in 100 %", "1 to 2, first in 90.0 %",
+                       "1 to 3, first in 80.0 %", "1 to 3, first in 75.0 %"]  # fmt: skip
+    assert rows[2][2] == "2"
+    assert page().tables["first-moved-table"][1] == [
+        "HBM energy at 3.9 pJ/bit (now 5.9)", "cost", "HBM bandwidth",
+    ]  # fmt: skip
+    assert "Of 51 single changes" in page().text
+
+
+def test_the_first_page_says_what_to_do() -> None:
+    rows = page().tables["actions-table"]
+    # Three levers, the balanced set, one change of software.
+    assert [r[1] for r in rows[1:]] == ["hardware"] * 4 + ["software"]
+    assert rows[4][0] == "The balanced set, HBM bandwidth +50 %"
+    assert rows[4][4] == "best in 30.0 % of draws; x1.089 [1.079, 1.099] at equal power"
+    assert rows[5] == ["Multiply in FP8", "software", "x1.070 [1.040, 1.090]",
+                       "no silicon; high effort", "medium confidence"]  # fmt: skip
+    assert "FP4 tensor throughput (no effect)" in page().text
+    assert "L2 capacity (cannot say: not identifiable)" in page().text
+
+
+def test_warnings_about_the_first_lever_come_first_and_all_are_kept() -> None:
+    from codesign.report.views.summary import summary_view
+
+    said = [f"Nothing of note {i}. More of it." for i in range(5)] + ["SM clock: beware. Why."]
+    view = summary_view(replace(recs(), warnings=tuple(said)), {})
+    assert view.doubts[0] == "SM clock: beware."
+    assert view.doubts[1] == "Nothing of note 0."
+    assert view.doubts_left.startswith("2 more")
+    text = read_html(render_html(replace(recs(), warnings=tuple(said)))).text
+    assert all(line in text for line in said)
+
+
+def test_the_ledger_by_hand() -> None:
+    steps = page().tables["ledger-steps"]
+    head, first, last = steps[0], steps[1], steps[-1]
+    assert head[1:7] == ["Measured shape", "Interpolated", "From another op",
+                         "From another precision", "From another GPU",
+                         "Speed-of-light bound"]  # fmt: skip
+    assert first[1:] == ["60.0 %", "0 %", "40.0 %", "0 %", "0 %", "0 %", "10.0 %"]
+    assert last[:2] == ["Portfolio, by weight", "60.0 %"]
+    projections = page().tables["ledger-projections"]
+    # A workload of which nothing is saved has no line.
+    assert len(projections) == 2
+    assert projections[1][2] == "70.0 %"
+    assert "the model has not seen this GPU, h100-sxm" in page().text
+
+
+def test_both_formats_agree() -> None:
+    assert list(page().tables.values()) == read_markdown_tables(render_markdown(recs()))
