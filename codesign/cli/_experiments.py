@@ -98,7 +98,7 @@ def summary(result: Backtest) -> list[str]:
         good = sum(bool(r.agrees) for r in decided)
         found.append(
             f"order of levers: {good} of {len(decided)} workloads as shipped parts show it; "
-            f"{len(result.lever_order) - len(decided)} have no pair that the parts decide"
+            f"{len(result.lever_order) - len(decided)} without a pair that the parts decide"
         )
     return found
 

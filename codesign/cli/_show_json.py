@@ -105,6 +105,10 @@ def _backtest(backtest: Backtest, content: dict[str, Any]) -> Summary:
     return summary
 
 
+_LONG = {"form"}
+"""Prose of a unit: it is in the JSON, and would be most of the table."""
+
+
 def _model(content: dict[str, Any]) -> Summary:
     """A sensitivity model by its own keys: its layer owns the file's form."""
     summary = Summary("sensitivity model", {"kind": "model", **content})
@@ -118,7 +122,7 @@ def _model(content: dict[str, Any]) -> Summary:
     for name, value in content.items():
         entries = _named_entries(value)
         if entries:
-            columns = sorted({k for _, e in entries for k, v in e.items() if _is_scalar(v)})
+            columns = sorted({k for _, e in entries for k, v in e.items() if _is_scalar(v)} - _LONG)
             rows = [[key, *(_scalar(entry.get(c)) for c in columns)] for key, entry in entries]
             if columns:
                 heads = [c.replace("_", " ") for c in columns]

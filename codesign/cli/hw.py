@@ -144,6 +144,8 @@ def check_command(files: tuple[Path, ...]) -> None:
     problems = [] if files else check_library()
     paths = list(files) or [*(path for _, path in spec_files()), *experiment_files()]
     for path in paths:
+        if not path.exists():
+            raise DataError(f"{path}: cannot read: no such file")
         try:
             expect("FILE", path, ["hardware"])
             check_file(path)

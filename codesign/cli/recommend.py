@@ -171,7 +171,9 @@ def _by_entry(plan: Portfolio, weights: dict[str, float]) -> dict[str, float]:
         if len(fits) != 1:
             known = [f"{n} (named {s})" if s not in ("", n) else n for n, s in own.items()]
             what = f"it names {' and '.join(fits)}" if fits else "unknown workload"
-            near = one_of("workload", asked, [*own, *own.values()]).partition("; known")[0]
+            near = one_of("workload", asked, list(dict.fromkeys([*own, *own.values()]))).partition(
+                "; known"
+            )[0]
             hint = near.partition("(")[2]
             hint = f" ({hint}" if hint and not fits else ""
             raise UsageError(f"--weights {asked}: {what}{hint}; known: {', '.join(known)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -145,5 +146,9 @@ def describe(error: jinja2.TemplateError) -> str:
     reason = str(error.message or type(error).__name__).splitlines()[0]
     where: Any = getattr(error, "filename", None) or getattr(error, "name", None)
     line = getattr(error, "lineno", None)
+    # An undefined name carries no place; the rewritten traceback ends in the template's line.
+    for frame in traceback.extract_tb(error.__traceback__):
+        if frame.filename.endswith(".j2"):
+            where, line = frame.filename, frame.lineno
     place = f"{where}:{line}" if where and line else str(where or "report template")
     return f"{place}: {reason}"

@@ -64,7 +64,8 @@ def test_both_formats_say_gain_bound_reach_and_confirmation() -> None:
     recs = with_software(change(), software_silent=silent("idle not reliable", "graphs"))
     page, markdown = read_html(render_html(recs)).text, normal(render_markdown(recs))
     for text in (
-        "x1.300 [1.250, 1.350]", "2.00 s of the step are at stake, 500 ms are attainable",
+        "x1.300 [1.250, 1.350]",
+        "2.00 s of the step are at stake; at the bound 500 ms of them are left",
         "60.0 % of the gap to the bound", "Capture it again.", "Idle not reliable.",
     ):  # fmt: skip
         assert text in page

@@ -64,3 +64,12 @@ def test_a_broken_template_is_one_clear_line(source: str, told: str, tmp_path: P
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such folder"):
         render_html(empty(), tmp_path / "none")
+
+
+def test_an_unknown_name_is_told_with_its_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "report.html.j2").write_text(
+        '{% extends "shipped/report.html.j2" %}\n'
+        "{% block footer %}\n{{ report.nope }}{% endblock %}"
+    )
+    with pytest.raises(UsageError, match=r"report\.html\.j2:3: .* has no attribute 'nope'"):
+        render_html(recommendations(), tmp_path)

@@ -172,8 +172,8 @@ def _reach(s: SoftwareResult) -> str:
 
 def _bound(at_stake_s: float, bound_s: float, how: str) -> str:
     return sentence(
-        f"{fmt.seconds(at_stake_s)} of the step are at stake, {fmt.seconds(bound_s)} are "
-        f"attainable: {how}"
+        f"{fmt.seconds(at_stake_s)} of the step are at stake; at the bound {fmt.seconds(bound_s)} "
+        f"of them are left: {how}"
     )
 
 
