@@ -22,6 +22,7 @@ from codesign._common.files import write_text
 from codesign._common.scores import Backtest, BacktestRow, WorkloadBacktestRow
 from codesign.hardware import load_system, system_of_gpu
 from codesign.projection.backtest import DEFAULT_PAIRS, workload_backtest
+from codesign.sensitivity import SensitivityModel, fit
 from codesign.sensitivity import backtest as scoring
 from codesign.sensitivity.backtest_rows import RowCache
 from codesign.sensitivity.gemm import GemmModel
@@ -69,17 +70,22 @@ def _scores(framework: str, rows: int, kept: Path) -> Backtest:
     return result
 
 
-def hbm_experiment(frameworks: list[str]) -> list[str]:
-    """H100 to H200 with H200 left out: the same silicon, HBM x1.43."""
-    from codesign.sensitivity import fit
+def gemm_models(frameworks: list[str]) -> dict[str, SensitivityModel]:
+    """GEMM models of the older parts, by framework."""
+    return {
+        name: fit(RowCache(PerfDB()), gpus=OLD, framework=name, models=(GemmModel(),))
+        for name in frameworks
+    }
 
+
+def hbm_experiment(models: dict[str, SensitivityModel]) -> list[str]:
+    """H100 to H200 with H200 left out: the same silicon, HBM x1.43."""
     lines = [
         "| framework | precision | decode: measured | model | control: measured | model |",
         "|---|---|---|---|---|---|",
     ]
-    for framework in frameworks:
+    for framework, model in models.items():
         db = RowCache(PerfDB())
-        model = fit(db, gpus=OLD, framework=framework, models=(GemmModel(),))
         for precision in ("bf16", "fp8"):
             ops, ratio, modelled = _h100_to_h200(db, model, framework, precision)
             if not len(ops):
@@ -110,6 +116,7 @@ def _h100_to_h200(db: RowCache, model, framework: str, precision: str):
 def _page(found: dict[str, Backtest], rows: int) -> str:
     main_scores = found[MAIN]
     ops = list(main_scores.ops)
+    models = gemm_models(list(found))
     first = [r for r in ops if set(r.trained_on) <= set(OLD) and r.target != "h100-sxm"]
     parts = [
         tables.HEAD.format(rows=rows, names=", ".join(tables.TITLES[f] for f in found)),
@@ -122,11 +129,13 @@ def _page(found: dict[str, Backtest], rows: int) -> str:
         "## What loses\n\n" + "\n".join(tables.losses(first)),
         tables.REASONS,
         "## Natural experiment: H100 to H200\n\n" + tables.EXPERIMENT,
-        "\n".join(hbm_experiment(list(found))),
+        "\n".join(hbm_experiment(models)),
         "## Whole workloads\n\n" + tables.workload_text(main_scores.workloads),
         "\n".join(tables.workloads(main_scores.workloads)),
         "## Noise floors\n\n" + accuracy_noise.TEXT,
         "\n".join(accuracy_noise.lines()),
+        accuracy_noise.GEMM_TEXT,
+        "\n".join(accuracy_noise.gemm_lines(models)),
         "## Every score: both tiers\n\n" + tables.EVERY,
         "\n".join(tables.every(ops)),
     ]

@@ -8,6 +8,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from codesign.sensitivity import SensitivityModel
+from codesign.sources.perfdb import PerfDB
+
 TEXT = """The same collective on the same GPU, measured with two versions of its library (NCCL),
 or in two frameworks (custom all_reduce, which differ in what they time); medians over pairs,
 per cent. No model can be expected to come closer than these.
@@ -17,7 +20,12 @@ two-GPU all_gather of 512 bytes takes 9.0 us on A100, 5.2 to 6.1 on H100 and H20
 on B200, 8.8 to 9.4 on GB200. Nothing in a data sheet says so. A model that has seen A100 and
 H100 alone expects a new part between the two, and says by its interval that it may be on either
 side."""
+GEMM_TEXT = """GEMM: the same shape on the same GPU as two frameworks time it, and how far the
+residuals of nearest shapes on A100 and H100 are apart (as the median error that this alone
+would leave): choice of kernels and noise, which nothing of a shape foretells."""
 _COLUMNS = ("nccl_dtype", "op_name", "num_gpus", "message_size", "allreduce_dtype")
+_NONE = pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], [], []], names=["m", "n", "k"]))
+MEDIAN_OF_NORMAL = 0.6745
 _GPUS = ("h100_sxm", "h200_sxm", "b200_sxm", "b300_sxm", "gb200", "gb300")
 
 
@@ -34,6 +42,43 @@ def lines() -> list[str]:
             cells += [f"{100 * v:.1f}" for v in np.median(known, axis=0)] if len(known) else "--"
         table.append("| " + " | ".join(cells) + " |")
     return table
+
+
+def gemm_lines(models: dict[str, SensitivityModel]) -> list[str]:
+    """Framework against framework by GPU and precision, then neighbour against neighbour."""
+    db = PerfDB()
+    table = ["| GPU | precision | " + " | ".join(f"{a} / {b}" for a, b in _pairs(models))
+             + " (median, p90) |", "|---|---|" + "---|" * len(_pairs(models))]  # fmt: skip
+    for gpu in ("h100-sxm", "b200-sxm", "gb200"):
+        times = {name: _gemm_times(db, gpu, name) for name in models}
+        for precision in ("bf16", "fp8", "nvfp4"):
+            cells = []
+            for pair in _pairs(models):
+                apart = _apart(*(times[name].get(precision, _NONE) for name in pair))
+                cells.append(
+                    "-" if apart is None else f"{100 * apart[0]:.1f}, {100 * apart[1]:.1f}"
+                )
+            table.append(f"| {gpu} | {precision} | {' | '.join(cells)} |")
+    table += ["", "| framework | precision | nearest shapes, median |", "|---|---|---|"]
+    for name, model in models.items():
+        table += [
+            f"| {name} | {u.variant} | {100 * MEDIAN_OF_NORMAL * u.between.nugget_sd:.1f} |"
+            for u in model.content.units
+        ]
+    return table
+
+
+def _pairs(models: dict[str, SensitivityModel]) -> list[tuple[str, str]]:
+    return list(itertools.combinations(models, 2))
+
+
+def _gemm_times(db: PerfDB, gpu: str, framework: str) -> dict[str, pd.Series]:
+    ops = db.training_ops(gpu, "gemm", framework=framework)
+    grouped = ops.groupby("precision")
+    return {
+        str(precision): part.groupby(["m", "n", "k"])["time_s"].min().astype(float)
+        for precision, part in grouped
+    }
 
 
 def _read(gpu: str, stem: str) -> list[pd.Series]:

@@ -43,18 +43,22 @@ of the rooflines' peaks ("ratio").
   end-to-end run is among them.
 - B200, GB200, B300 and GB300 are one silicon family, H100 and H200 another: scores on five
   targets are two looks at the model, not five.
-- The forms were chosen on TensorRT-LLM's kernels. Other frameworks' MoE kernels on Blackwell,
-  and SGLang's attention with an fp8 cache, are far off; see the coverage by framework.
+- SGLang and vLLM run kernels on Blackwell (trtllm-gen) that no older part ever ran. They are
+  predicted from the nearest family that older parts did run, labelled "assumed", with an
+  interval as wide as families of kernels differ on the GPUs that were trained on.
 - The parameters never saw the targets, but the forms and the priors were chosen while errors
   on them were in view. Expect a little worse on silicon that comes later."""
 INTERVALS = """The 90 % interval of an op is made of what its family shares (Student's t, since
 two or three families were seen), what the parameters leave open, and what is the op's own (from
-the 5 and 95 % points of residuals, whose tails are heavier than a normal's). In a workload the
-first parts are common to all ops of a class, the own part only in half. Spreads come from the
+the 5 and 95 % points of residuals, whose tails are heavier than a normal's). Of the last, what
+neighbouring shapes share is told from what they do not by their residuals: in a workload all
+parts but what not even neighbours share are common to the ops of a class. Inside a family what
+neighbours do not share is what transfer leaves, at most in full on both sides. Spreads come from
 training GPUs. "Same family" is transfer such as H100 to H200, "across" such as H100 to B200.
 All three splits of the protocol; cells are op class x precision x target."""
 ELSEWHERE = """Each framework's own kernels, all tiers together: pooled coverage and median APE; (!)
-marks coverage outside 85 to 95. The forms of the models were chosen on TensorRT-LLM's kernels."""
+marks coverage outside 85 to 95. The forms were chosen on TensorRT-LLM's kernels; where a
+framework ran none of a library's kernels on the older parts, another's rows teach them."""
 SPEC_ONLY = "Nothing measured on the target. vLLM's `fp8_block` GEMM is left out: its times\
  are the host's."
 EXPERIMENT = """H200 left out of the fit; the same silicon with HBM x1.43. Median time ratio over
@@ -72,6 +76,8 @@ REASONS = """Why:
 - **`moe_a2a` on GB200 and GB300**: its two-sided dispatch most likely waits for the host, which
   is another; its smallest times are 2.5 times those on B200.
 - **`fp8_block` on Blackwell**: its kernels scale in hardware, Hopper's in software.
+- **MoE of SGLang and vLLM on Blackwell** runs trtllm-gen kernels, which no part of the training
+  set can: TensorRT-LLM's CUTLASS kernels stand in, measured on H100 and L40S.
 - **`nvfp4`** is predicted from fp8 at the fp4 peak: no training GPU has the precision.
 - **Transfer across families** hardly beats spec-only: the residual of an op on Hopper says
   little about the one on Blackwell, where the kernels are others."""

@@ -23,13 +23,6 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 _Z_90 = 1.645
-OWN_SHARED = 0.5
-"""Share of an op's own variance that the other ops of its class have in common.
-
-Intraclass correlation of residuals, A100 and H100 each left out, of ops within three octaves
-of each other in every dimension: median 0.56 over 22 variants and GPUs (0.13 to 0.83), less
-between ops further apart.
-"""
 _SHAPE = ("op_class", "precision", "kv_precision", "m", "n", "k", "batch", "heads", "kv_heads",
           "q_len", "kv_len", "head_dim", "window", "experts", "topk", "collective",
           "message_bytes", "group_size")  # fmt: skip
@@ -47,9 +40,9 @@ def transfer_ratio(
     """(ops,), or (draws, ops) with ``joint``: time on ``target`` / time on ``base``.
 
     What is uncertain about a target is shared by the ops of a class, since it is the
-    GPU that is new, not the op: one normal a class and target, never averaged out. What
-    the model calls an op's own (``own_sd``) is drawn once for every shape, half of its
-    variance once for the class: kernels are chosen by regions of shapes.
+    GPU that is new, not the op: one normal a class and target, never averaged out, and so is
+    what neighbouring shapes share, since a workload's are few and near. What the model calls
+    an op's own (``own_sd``), not even the nearest shapes share: it is drawn once for every shape.
     With ``scoring`` a target that the model has seen raises LeakageError.
     """
     p = model.predict(char.ops, target, source=base, in_sample=not scoring)
@@ -62,8 +55,7 @@ def transfer_ratio(
     if joint is None:
         return point
     sd = np.where(np.isfinite(sd), sd, 0.0)
-    own = p["own_sd"].to_numpy(dtype=np.float64) if "own_sd" in p else np.zeros_like(sd)
-    single = own * np.sqrt(1.0 - OWN_SHARED)
+    single = p["own_sd"].to_numpy(dtype=np.float64) if "own_sd" in p else np.zeros_like(sd)
     common = np.sqrt(np.maximum(sd**2 - single**2, 0.0))
     shift = np.empty((joint.n, len(point)))
     for op_class in char.ops["op_class"].unique():

@@ -30,6 +30,7 @@ from codesign.sensitivity.attention_work import (
     tensor_memory,
 )
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
+from codesign.sensitivity.kernels import VENDOR, kernel_fallbacks, with_kernel
 from codesign.sensitivity.op_model import (
     ON_CHIP,
     POWER_CLOCK_EXPONENT,
@@ -126,17 +127,13 @@ class DecodeAttentionModel(OpModel):
         group = shape.heads / shape.kv_heads
         kinds = [is_latent(ops), group == 1, group > PACKED_GROUP]
         kind = np.select(kinds, ["mla_", "mha_", "wide_"], "gqa_")
-        kernel = np.where(is_portable(ops), "_triton", "")
-        return np.char.add(np.char.add(kind.astype(np.str_), shape.kv_precision), kernel)
+        return with_kernel(np.char.add(kind.astype(np.str_), shape.kv_precision), ops)
 
     def fallbacks(self, variant: str) -> tuple[str, ...]:
-        """The same kernel family with a cache that was measured."""
+        """The same kernel family with a cache that was measured, then a near family."""
         kind, _, _ = variant.partition("_")
         order = [f"{kind}_bf16", f"{kind}_fp8", "gqa_bf16", "gqa_fp8", "mha_bf16"]
-        if variant.endswith("_triton"):
-            own = variant.removesuffix("_triton")
-            order = [*(f"{v}_triton" for v in order), own, *order]
-        return tuple(dict.fromkeys(v for v in order if v != variant))
+        return kernel_fallbacks(variant, order, last=VENDOR)
 
     def parameters(self, variant: str) -> tuple[Parameter, ...]:
         """The same for every kind of cache, but for MLA's other kernel on older SMs."""

@@ -38,6 +38,7 @@ from codesign.sensitivity.attention_work import (
     without_window,
 )
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
+from codesign.sensitivity.kernels import VENDOR, kernel_fallbacks, split_kernel, with_kernel
 from codesign.sensitivity.op_model import (
     ON_CHIP,
     POWER_CLOCK_EXPONENT,
@@ -116,20 +117,19 @@ class PrefillAttentionModel(OpModel):
         shape = shape_of(ops)
         latent = np.where(is_latent(ops), "mla_", "")
         cache = np.where(_narrow_cache(shape), "_kv8", "")
-        kernel = np.where(is_portable(ops), "_triton", "")
         name = np.char.add(np.char.add(latent.astype(np.str_), shape.precision), cache)
-        return np.char.add(name, kernel)
+        return with_kernel(name, ops)
 
     def fallbacks(self, variant: str) -> tuple[str, ...]:
-        """The same kernel family in a precision that was measured."""
-        kernel = "_triton" if variant.endswith("_triton") else ""
-        base = variant.removesuffix("_triton").removesuffix("_kv8")
-        plain = base.removeprefix("mla_")
+        """The same kernel family in a precision that was measured, then a near family.
+
+        TensorRT-LLM's come last for others: its tables time the pass over the operands too.
+        """
+        base = split_kernel(variant)[0].removesuffix("_kv8")
         kind = "mla_" if base.startswith("mla_") else ""
+        plain = base.removeprefix("mla_")
         order = [base, f"{kind}bf16", f"{kind}fp8", plain, "bf16", "fp16", "fp8"]
-        if kernel:
-            order = [variant.removesuffix("_triton") + kernel, base + kernel, "bf16_triton", *order]
-        return tuple(dict.fromkeys(v for v in order if v != variant))
+        return kernel_fallbacks(variant, order, last=VENDOR)
 
     def parameters(self, variant: str) -> tuple[Parameter, ...]:  # noqa: ARG002
         """The same for every precision."""

@@ -18,6 +18,7 @@ import pandas as pd
 from codesign.sensitivity.effects import Effect
 from codesign.sensitivity.estimate import Block, Estimate, families_worth, family_weights
 from codesign.sensitivity.hardware_arrays import Array
+from codesign.sensitivity.kernels import Spread
 
 PRIOR_GPU_SD = 0.08
 """Assumed spread of a GPU around the model, worth `PRIOR_GPUS` GPUs of evidence."""
@@ -25,9 +26,11 @@ PRIOR_GPUS = 3.0
 ASSUMED_CARRY = {"same": 0.9, "cross": 0.2}
 """Residual carry-over where no pair of training GPUs shows it."""
 ASSUMED_TRANSFER_SD = {"same": 0.08, "cross": 0.12}
-"""What a residual that carried over leaves. Inside a family: root mean square over op classes
-of pairs inside Blackwell, 0.08; pairs inside Hopper, never used for themselves, give as much.
-Single classes range from 0.01 to 0.2, so one family's value is worth one pair to another's."""
+"""What a residual that carried over leaves, where not even neighbours in shape are known."""
+SAME_OVER_NUGGET = float(np.sqrt(2.0))
+"""Of a residual that carries over inside a family: what it leaves, over the nugget of either
+side. At most: as if nothing that neighbouring shapes do not share were the same on the other
+part. H100 to H200 gives 0.5 to 1.2."""
 PRIOR_GAIN_SD = 0.15
 MIN_PAIR_ROWS = 30
 _ROWS_OF_MIXED = 40
@@ -44,6 +47,12 @@ class Between(msgspec.Struct, frozen=True):
     """Spread between GPUs of one family."""
     residual_sd: float
     """Spread of ops around their GPU's mean (from the 5 and 95 % points)."""
+    nugget_sd: float
+    """Part of ``residual_sd`` that not even the nearest shape shares: choice of kernels, noise."""
+    kernel_sd: float
+    """Spread between families of kernels, for one that no training GPU ran."""
+    kernel_own_sd: float
+    """Of an op around it, beyond ``residual_sd``."""
     method: str
     """``mixed model``, ``moments`` or ``assumed``."""
     carry_same: float
@@ -61,6 +70,11 @@ class Between(msgspec.Struct, frozen=True):
     """Random effects of the families, where the op model has some."""
 
     @property
+    def region_sd(self) -> float:
+        """Part of ``residual_sd`` that ops of neighbouring shapes share."""
+        return float(np.sqrt(max(self.residual_sd**2 - self.nugget_sd**2, 0.0)))
+
+    @property
     def gpu_spread_sd(self) -> float:
         """Spread of a new GPU around the model, where it is largest."""
         families = max([self.family_sd, *(effect.sd for effect in self.effects)])
@@ -72,11 +86,14 @@ def between_gpus(
     estimate: Estimate,
     effects: tuple[Effect, ...] = (),
     adjusted: Sequence[Array] | None = None,
+    nugget_sd: float | None = None,
+    kernels: Spread = Spread(0.0, 0.0),  # noqa: B008  (frozen)
 ) -> Between:
     """Variance components, carry-over and lever trust.
 
     Spreads are those of left-out residuals, or, where the model has ``effects`` of families,
-    of the residuals ``adjusted`` for them.
+    of the residuals ``adjusted`` for them. ``nugget_sd`` is None where no neighbours in shape
+    were measured: all of an op's spread is then its own.
     """
     if adjusted is None:
         residuals = [estimate.left_out[estimate.cluster == i] for i in range(len(blocks))]
@@ -90,12 +107,20 @@ def between_gpus(
                                                                        strict=True)])  # fmt: skip
     lo, hi = _weighted_quantiles(spread, weights, (0.05, 0.95))
     pairs = list(_pairs(blocks, fits))
-    carry = {kind: _carry([p for p in pairs if p[0] == kind], kind) for kind in ASSUMED_CARRY}
+    assumed = dict(ASSUMED_TRANSFER_SD)
+    if nugget_sd is not None:
+        assumed["same"] = SAME_OVER_NUGGET * nugget_sd
+    carry = {
+        kind: _carry([p for p in pairs if p[0] == kind], kind, assumed[kind])
+        for kind in ASSUMED_CARRY
+    }
     residual_sd = max((hi - lo) / (2 * 1.645), 0.01)
     return Between(
         family_sd=family_sd, family_degrees=families_worth(blocks) + PRIOR_GPUS, gpu_sd=gpu_sd,
         method=method,
         residual_sd=residual_sd,
+        nugget_sd=min(residual_sd if nugget_sd is None else nugget_sd, residual_sd),
+        kernel_sd=kernels.shared_sd, kernel_own_sd=kernels.own_sd,
         carry_same=carry["same"][0], carry_cross=carry["cross"][0],
         transfer_sd_same=carry["same"][1],
         # A source that says nothing is no worse than none.
@@ -199,13 +224,37 @@ def _pairs(blocks: Sequence[Block], residuals: Sequence[Array]) -> list[Pair]:
     return pairs
 
 
-def _carry(pairs: list[Pair], kind: str) -> tuple[float, float, str]:
+def nugget(
+    blocks: Sequence[Block], log_times: Sequence[Array], near: Sequence[Array]
+) -> float | None:
+    """Spread of residuals between nearest shapes, over sqrt(2); None where none are near.
+
+    ``log_times`` are the modelled log seconds of each block's rows, ``near`` those of its
+    neighbours (empty without any).
+    """
+    parts, weights = [], []
+    for block, modelled, beside in zip(blocks, log_times, near, strict=True):
+        if block.near is None:
+            continue
+        here = (np.log(block.time_s) - modelled)[block.near.of]
+        parts.append(here - (np.log(block.near.time_s) - beside))
+        weights.append(np.full(here.size, block.weight))
+    if not parts:
+        return None
+    both = np.concatenate(parts)
+    # Either of two neighbours may be the first: the spread is symmetric.
+    lo, hi = _weighted_quantiles(
+        np.concatenate([both, -both]), np.concatenate(weights * 2), (0.05, 0.95)
+    )
+    return float((hi - lo) / (2 * 1.645) / np.sqrt(2.0))
+
+
+def _carry(pairs: list[Pair], kind: str, assumed: float) -> tuple[float, float, str]:
     """(exponent, remaining sd, evidence): regression of one GPU's residuals on the other's.
 
     The sd is that of a normal with the residuals' 5 and 95 % points, whose tails are heavier,
     shrunk towards what is assumed: the next pair of GPUs may differ more.
     """
-    assumed = ASSUMED_TRANSFER_SD[kind]
     if not pairs:
         return ASSUMED_CARRY[kind], assumed, "assumed"
     here = np.clip(np.concatenate([p[1] for p in pairs]), -1.0, 1.0)

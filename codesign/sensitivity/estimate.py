@@ -27,6 +27,17 @@ _DIFFERENCE = 1e-4
 
 
 @dataclass(frozen=True)
+class Near:
+    """Measured rows that are nearest in shape to some rows of a block."""
+
+    of: NDArray[np.intp]
+    """(pairs,) row of the block."""
+    features: Features
+    time_s: Array
+    """(pairs,) measured seconds of one call of the neighbour."""
+
+
+@dataclass(frozen=True)
 class Block:
     """Training rows of one GPU."""
 
@@ -41,6 +52,8 @@ class Block:
     """(rows,) hash of the op: equal on GPUs that measured the same op."""
     weight: float = 1.0
     """Of the GPU against others."""
+    near: Near | None = None
+    """Neighbours in shape, from the whole table; None where there are too few."""
 
 
 @dataclass(frozen=True)

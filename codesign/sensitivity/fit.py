@@ -10,11 +10,12 @@ import numpy as np
 
 from codesign._common.errors import InsufficientDataError, UsageError, one_of
 from codesign.hardware import system_of_gpu
-from codesign.sensitivity.between import PRIOR_GPUS, between_gpus
-from codesign.sensitivity.effects import WithEffects, add_effects
+from codesign.sensitivity.between import PRIOR_GPUS, between_gpus, nugget
+from codesign.sensitivity.effects import WithEffects, add_effects, family_shift, loadings
 from codesign.sensitivity.estimate import Block, Estimate, estimate, natural
 from codesign.sensitivity.hardware_arrays import Array
 from codesign.sensitivity.identify import identify
+from codesign.sensitivity.kernels import VENDOR, Spread, split_kernel, stranger_spread
 from codesign.sensitivity.model import SensitivityModel
 from codesign.sensitivity.modelfile import ModelFile, Score, Unit
 from codesign.sensitivity.op_model import POWER_CLOCK_EXPONENT, OpModel
@@ -65,10 +66,12 @@ def fit(
     units: list[Unit] = []
     evidence: dict[UnitKey, tuple[OpModel, Sequence[Block], Estimate]] = {}
     for model in models:
-        for variant, (blocks, found, extra) in _fit_model(model, gathered).items():
+        fitted = _fit_model(model, gathered)
+        spread = _kernel_spread(model, fitted, gathered)
+        for variant, (blocks, found, extra) in fitted.items():
             key = (model.name, variant)
             evidence[key] = (model, blocks, found)
-            units.append(_unit(model, variant, blocks, found, extra, gathered.rows_seen[key]))
+            units.append(_unit(model, variant, (blocks, found, extra), gathered, spread))
     units = pooled_spreads(units)
     if not units:
         raise InsufficientDataError(
@@ -97,7 +100,7 @@ def _fit_model(model: OpModel, gathered: Gathered) -> dict[str, Fitted]:
     variants = [v for (name, v) in gathered.blocks if name == model.name]
     estimates: dict[str, tuple[Sequence[Block], Estimate]] = {}
     # Stand-ins first: a variant starts from, and is held near, what it falls back to.
-    for variant in sorted(variants, key=lambda v: (len(model.fallbacks(v)), v)):
+    for variant in sorted(variants, key=lambda v: _order(model, v)):
         blocks = gathered.blocks[model.name, variant]
         parameters = model.parameters(variant)
         if sum(b.time_s.size for b in blocks) < 2 * len(parameters):
@@ -113,10 +116,40 @@ def _fit_model(model: OpModel, gathered: Gathered) -> dict[str, Fitted]:
     }
 
 
+def _order(model: OpModel, variant: str) -> tuple[bool, int, str]:
+    return split_kernel(variant)[1] != VENDOR, len(model.fallbacks(variant)), variant
+
+
+def _kernel_spread(model: OpModel, fitted: dict[str, Fitted], gathered: Gathered) -> Spread:
+    """How kernel families of ``model`` differ, from all rows that name theirs."""
+    known = {v: (blocks, found) for v, (blocks, found, _) in fitted.items()}
+    every = {v: list(blocks) for v, (blocks, _, _) in fitted.items()}
+    for (name, variant), blocks in gathered.strangers.items():
+        if name == model.name:
+            every.setdefault(variant, []).extend(blocks)
+    return stranger_spread(model, known, every)
+
+
+def _nugget(
+    model: OpModel, variant: str, blocks: Sequence[Block], z: Array, extra: WithEffects | None
+) -> float | None:
+    """What not even the nearest shapes share, with the effects of each block's family."""
+    parameters = model.parameters(variant)
+    moves = loadings(model, variant, parameters)
+    modelled, beside = [], []
+    for block in blocks:
+        shift = family_shift(extra.effects, block.architecture) if extra else np.zeros(0)
+        theta = natural(parameters, z + moves @ shift if extra else z)
+        modelled.append(np.log(model.times(theta, block.features, block.hw)[0]))
+        near = block.near.features if block.near else None
+        beside.append(np.log(model.times(theta, near, block.hw)[0]) if near else np.zeros(0))
+    return nugget(blocks, modelled, beside)
+
+
 def _unit(
-    model: OpModel, variant: str, blocks: Sequence[Block], found: Estimate,
-    extra: WithEffects | None, rows_seen: int,
-) -> Unit:  # fmt: skip
+    model: OpModel, variant: str, fitted: Fitted, gathered: Gathered, kernels: Spread
+) -> Unit:
+    blocks, found, extra = fitted
     parameters = model.parameters(variant)
     values = natural(parameters, found.z)
     at_bound = tuple(
@@ -125,12 +158,14 @@ def _unit(
     )  # fmt: skip
     seed = zlib.crc32(f"{model.name}/{variant}".encode())
     draws = plausible_draws(model, parameters, blocks, found, seed)
-    if extra is None:
-        between = between_gpus(blocks, found)
-        residuals = [found.residual[found.cluster == i] for i in range(len(blocks))]
-    else:
+    lone = _nugget(model, variant, blocks, found.z, extra)
+    residuals = [found.residual[found.cluster == i] for i in range(len(blocks))]
+    if extra is not None:
         residuals = extra.adjusted
-        between = between_gpus(blocks, found, extra.effects, residuals)
+    between = between_gpus(
+        blocks, found, extra.effects if extra else (), residuals if extra else None, lone, kernels
+    )
+    rows_seen = gathered.rows_seen[model.name, variant]
     return Unit(
         model=model.name, variant=variant, form=(model.__doc__ or "").strip().split("\n")[0],
         parameters=tuple(p.name for p in parameters),
@@ -140,6 +175,7 @@ def _unit(
         between=between, gpus=tuple(b.gpu for b in blocks),
         rows_seen=rows_seen, condition_number=found.condition_number, rank=found.rank,
         score=_score(residuals, blocks), at_bound=at_bound,
+        framework=gathered.framework[model.name, variant],
     )  # fmt: skip
 
 
@@ -167,8 +203,10 @@ def pooled_spreads(units: Sequence[Unit]) -> list[Unit]:
         b = unit.between
         if near and not known(unit) and not b.effects:
             own = median(near)
-            cross = min(b.transfer_sd_cross, own)
-            b = msgspec.structs.replace(b, residual_sd=own, transfer_sd_cross=cross)
+            cross, alone = min(b.transfer_sd_cross, own), min(b.nugget_sd, own)
+            b = msgspec.structs.replace(
+                b, residual_sd=own, transfer_sd_cross=cross, nugget_sd=alone
+            )
         out.append(msgspec.structs.replace(unit, between=b))
     return out
 

@@ -28,6 +28,7 @@ from codesign.sensitivity.gemm import (
     tile_rates,
 )
 from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
+from codesign.sensitivity.kernels import kernel_fallbacks, split_kernel, with_kernel
 from codesign.sensitivity.op_model import (
     ON_CHIP,
     Features,
@@ -55,7 +56,6 @@ _PARAMETERS = (
               prior_sd=1.0),
     Parameter("token_clocks", 0.02, 1e-5, 2.0, "SM clocks per byte of those passes", prior_sd=2.0),
 )  # fmt: skip
-_TRITON = "_triton"
 SPLITS = (1, 4)
 """Split-K factors of grouped kernels: experts fill the SMs, so few are made."""
 
@@ -76,21 +76,12 @@ class GroupedGemmModel(OpModel):
         return known & np.isin(strings(ops, "op_class"), self.op_classes)
 
     def variant(self, ops: pd.DataFrame) -> NDArray[np.str_]:
-        """The precision, and whether the kernel is written in Triton: it reaches far less."""
-        portable = np.char.find(strings(ops, "kernel"), "triton") >= 0
-        return np.char.add(strings(ops, "precision"), np.where(portable, _TRITON, ""))
+        """The precision, and the family of the kernel: Triton's, say, reach far less."""
+        return with_kernel(strings(ops, "precision"), ops)
 
     def fallbacks(self, variant: str) -> tuple[str, ...]:
-        """The same kind of kernel in the nearest precision; for Triton's, then a library's.
-
-        The other way round there is no stand-in: what a library's kernel reaches on silicon
-        that never ran one, a Triton kernel does not tell (errors of 30 to 200 %).
-        """
-        own = variant.removesuffix(_TRITON)
-        order = (own, *FALLBACKS.get(own, ()))
-        if not variant.endswith(_TRITON):
-            return order[1:]
-        return (*(v + _TRITON for v in order[1:]), *order)
+        """The same family of kernels in the nearest precision, then a near family."""
+        return kernel_fallbacks(variant, FALLBACKS.get(split_kernel(variant)[0], ()))
 
     def parameters(self, variant: str) -> tuple[Parameter, ...]:  # noqa: ARG002
         """Those of the tile model, and of routing."""

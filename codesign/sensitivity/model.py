@@ -11,13 +11,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from codesign._common.errors import CodesignError, DataError
-from codesign.hardware import load_system
+from codesign.hardware import load_system, system_of_gpu
 from codesign.hardware.model import System
 from codesign.sensitivity.draws import Draws, draw
 from codesign.sensitivity.errors import LeakageError
 from codesign.sensitivity.hardware_arrays import Array, hardware_arrays
+from codesign.sensitivity.kernels import VENDOR, split_kernel
 from codesign.sensitivity.modelfile import Identification, ModelFile, Unit, read_model, write_model
-from codesign.sensitivity.op_model import OpModel, numbers
+from codesign.sensitivity.op_model import OpModel, numbers, strings
 from codesign.sensitivity.parts import Part, families_of, predict_part
 from codesign.sensitivity.prepared import Prepared, prepared
 from codesign.sensitivity.registry import MODELS
@@ -94,8 +95,9 @@ class SensitivityModel:
         ``time_s, time_lo_s, time_hi_s`` (per step), ``binding, tier, evidence``. Raises
         LeakageError if the model has seen the GPU, unless ``in_sample``.
 
-        ``shared_sd`` and ``own_sd`` (log scale) split the interval: what the ops of a class
-        have in common on a GPU, and what is an op's own.
+        ``shared_sd``, ``region_sd`` and ``own_sd`` (log scale) split the interval: what the ops
+        of a class have in common on a GPU, what neighbouring shapes have, what is an op's own.
+        Kernels of a family that no training GPU ran are ``assumed`` to be like the nearest.
         """
         if system.gpu.name in self.trained_on and not in_sample:
             raise LeakageError(
@@ -105,21 +107,23 @@ class SensitivityModel:
         held = numbers(ops, "time_s")
         out = pd.DataFrame({"binding": self.binding(ops, system)}, index=ops.index)
         values = np.column_stack([held, held, held])
-        split = np.zeros((len(ops), 2))
-        tier = np.full(len(ops), "held", dtype="<U9")
+        split = np.zeros((len(ops), 3))
+        tier = np.full(len(ops), HELD, dtype="<U9")
+        evidence = np.full(len(ops), "assumed", dtype="<U8")
         draws = self.draws(PREDICT_DRAWS)
         for part in self._parts(ops):
-            log_time, shared, own, transferred = predict_part(part, system, source, held, draws)
-            sd = np.hypot(shared, own)
-            band = np.column_stack([log_time, log_time - Z_90 * sd, log_time + Z_90 * sd])
+            found = predict_part(part, system, source, held, draws)
+            half = Z_90 * found.sd
+            band = np.column_stack([found.log_time, found.log_time - half, found.log_time + half])
             values[part.rows] = np.exp(band)
-            split[part.rows] = np.column_stack([shared, own])
-            tier[part.rows] = np.where(transferred, "transfer", "spec-only")
+            split[part.rows] = np.column_stack([found.shared_sd, found.region_sd, found.own_sd])
+            tier[part.rows] = np.where(found.transferred, "transfer", "spec-only")
+            evidence[part.rows] = "assumed" if part.strange else "modelled"
         for index, name in enumerate(("time_s", "time_lo_s", "time_hi_s")):
             out.insert(index, name, values[:, index])
         return out.assign(
-            tier=tier, evidence=np.where(tier == "held", "assumed", "modelled"),
-            shared_sd=split[:, 0], own_sd=split[:, 1],
+            tier=tier, evidence=evidence,
+            shared_sd=split[:, 0], region_sd=split[:, 1], own_sd=split[:, 2],
         )  # fmt: skip
 
     def binding(self, ops: pd.DataFrame, system: System) -> NDArray[np.str_]:
@@ -140,23 +144,53 @@ class SensitivityModel:
             mask = model.applies(ops) & ~taken if len(ops) else taken
             if not mask.any():
                 continue
-            variants = model.variant(ops)
+            variants = self._variants(model, ops)
             for variant in np.unique(variants[mask]):
-                unit, stand_in = self._unit_for(model, str(variant))
+                unit = self._unit_for(model, str(variant))
                 if unit is None:
                     continue
                 rows = np.flatnonzero(mask & (variants == variant))
                 taken[rows] = True
                 part = ops.iloc[rows]
                 features = model.features(part)
-                yield Part(rows, model, unit, features, numbers(part, "count"), stand_in)
+                here, there = split_kernel(str(variant)), split_kernel(unit.variant)
+                strange = here[1] not in (VENDOR, there[1]) or not _on_hbm(unit.gpus)
+                yield Part(rows, model, unit, features, numbers(part, "count"),
+                           stand_in=here[0] != there[0], strange=strange)  # fmt: skip
 
-    def _unit_for(self, model: OpModel, variant: str) -> tuple[Unit | None, bool]:
-        for index, candidate in enumerate((variant, *model.fallbacks(variant))):
+    def _variants(self, model: OpModel, ops: pd.DataFrame) -> NDArray[np.str_]:
+        """(ops,) variants; a row that does not name its kernel ran the framework's usual one."""
+        variants = model.variant(ops).astype(np.dtype("<U48"))
+        unnamed = strings(ops, "kernel") == ""
+        for variant in np.unique(variants[unnamed]):
+            usual = self._usual(model, str(variant))
+            variants[unnamed & (variants == variant)] = usual
+        return variants
+
+    def _usual(self, model: OpModel, variant: str) -> str:
+        own = [u for u in self._units.values() if u.model == model.name
+               and u.framework == self.content.framework
+               and split_kernel(u.variant)[0] == variant]  # fmt: skip
+        if not own:
+            return variant
+        return max(own, key=lambda u: (u.variant == variant, u.rows_seen)).variant
+
+    def _unit_for(self, model: OpModel, variant: str) -> Unit | None:
+        """The unit of ``variant``, else the first that stands in for it."""
+        for candidate in (variant, *model.fallbacks(variant)):
             unit = self._units.get((model.name, candidate))
             if unit is not None:
-                return unit, index > 0
-        return None, False
+                return unit
+        return None
+
+
+@lru_cache(maxsize=256)
+def _on_hbm(gpus: tuple[str, ...]) -> bool:
+    """Whether a part with HBM is among ``gpus``: those with GDDR say little of the others."""
+    try:
+        return any(system_of_gpu(gpu).gpu.hbm_stacks for gpu in gpus)
+    except CodesignError:
+        return True
 
 
 def _with_bases(systems: Sequence[System]) -> tuple[list[System], NDArray[np.intp]]:

@@ -12,7 +12,7 @@ from codesign._common.files import read_bytes, write_bytes
 from codesign.sensitivity.between import Between
 from codesign.sensitivity.hardware_arrays import Array
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class Identification(msgspec.Struct, frozen=True):
@@ -61,6 +61,8 @@ class Unit(msgspec.Struct, frozen=True):
     score: Score
     at_bound: tuple[str, ...]
     """Parameters that ended on a bound: the data ask for more than physics allows."""
+    framework: str = ""
+    """Framework whose rows were fitted; the model's own, or that whose kernels they are."""
 
     @property
     def key(self) -> tuple[str, str]:

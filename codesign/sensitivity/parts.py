@@ -29,7 +29,9 @@ class Part:
     features: Features
     count: Array
     stand_in: bool
-    """The unit is that of another variant: the own one was never measured."""
+    """The unit is that of another precision: the own one was never measured."""
+    strange: bool
+    """The unit is that of another family of kernels: no training GPU ran the own one."""
 
     def theta(self, z: Array, effects: Array) -> Array:
         """Natural parameters at ``z`` with the (effects,) of a family."""
@@ -60,10 +62,34 @@ class Part:
         return out
 
 
+@dataclass(frozen=True)
+class Predicted:
+    """Rows of a part on one system; all (ops,)."""
+
+    log_time: Array
+    """Of the seconds per step."""
+    shared_sd: Array
+    """What the GPU is unsure of, for all ops of the part alike."""
+    region_sd: Array
+    """What ops of neighbouring shapes share."""
+    own_sd: Array
+    """What is an op's own."""
+    transferred: NDArray[np.bool_]
+
+    @property
+    def sd(self) -> Array:
+        """Of all together."""
+        return np.sqrt(self.shared_sd**2 + self.region_sd**2 + self.own_sd**2)
+
+
+STAND_IN = 1.5
+"""Assumed: how much wider an interval is where the precision has no fit of its own."""
+
+
 def predict_part(
     part: Part, system: System, source: System | None, held: Array, draws: Draws
-) -> tuple[Array, Array, Array, NDArray[np.bool_]]:
-    """(log seconds per step, shared sd, own sd, transferred) of the rows of ``part``."""
+) -> Predicted:
+    """The rows of ``part`` on ``system``, carried over from ``source`` where it measured them."""
     systems = [system] if source is None else [system, source]
     hw = hardware_arrays(systems)
     z, shifts = part.unit.z_array(), part.shifts(hw)
@@ -72,30 +98,41 @@ def predict_part(
         np.log(part.times(v, hw, shifts)) for v in draws.z[part.unit.key]
     ])  # fmt: skip
     b = part.unit.between
-    stand_in = 1.5 if part.stand_in else 1.0
+    wide = STAND_IN if part.stand_in else 1.0
+    strange, strange_own = (b.kernel_sd, b.kernel_own_sd) if part.strange else (0.0, 0.0)
     seen = system.gpu.name in part.unit.gpus
-    shared = spread[:, 0].var(axis=0) + _effects_var(part, z, hw, 0.0)
+    shared = spread[:, 0].var(axis=0) + _effects_var(part, z, hw, 0.0) + strange**2
     shared = shared + (0.0 if seen else _family_var(b) + b.gpu_sd**2)
-    own = np.full(part.rows.size, b.residual_sd**2)
-    none = np.zeros(part.rows.size, dtype=np.bool_)
+    size = part.rows.size
+    region = np.full(size, b.region_sd**2 + strange_own**2)
+    own = np.full(size, b.nugget_sd**2)
     if source is None:
-        return log_model[0], stand_in * np.sqrt(shared), stand_in * np.sqrt(own), none
+        none = np.zeros(size, dtype=np.bool_)
+        return Predicted(
+            log_model[0], wide * np.sqrt(shared), wide * np.sqrt(region), wide * np.sqrt(own), none
+        )
     measured = held[part.rows]
     known = measured > 0
     doubt = spread[:, -1].var(axis=0) + _effects_var(part, z, hw.rows([1]), 0.0)
-    carry = _carry_over(part.unit, system, source, doubt)
+    doubt = doubt + strange**2 + strange_own**2
+    carry = _carry_over(part, system, source, doubt)
     residual = np.where(known, np.log(np.where(known, measured, 1.0)) - log_model[1], 0.0)
     if system.gpu.name == source.gpu.name:
         step_sd = b.gain_sd * np.abs(log_model[0] - log_model[1])
-        moved, left = step_sd**2, np.zeros(part.rows.size)
+        moved = step_sd**2
     else:
         drawn = (spread[:, 0] - carry.exponent * spread[:, 1]).var(axis=0)
         drawn = drawn + _effects_var(part, z, hw, carry.exponent)
         moved = np.minimum(drawn, spread[:, 0].var(axis=0) + _effects_var(part, z, hw, 0.0))
-        moved, left = moved + carry.shared_var, np.full(part.rows.size, carry.own_var)
-    shared, own = np.where(known, moved, shared), np.where(known, left, own)
+        moved = moved + carry.shared_var
+    shared, region, own = (
+        np.where(known, carried, spec_only) for carried, spec_only in
+        ((moved, shared), (carry.region_var, region), (carry.own_var, own))
+    )  # fmt: skip
     log_time = log_model[0] + carry.exponent * residual
-    return log_time, stand_in * np.sqrt(shared), stand_in * np.sqrt(own), known
+    return Predicted(
+        log_time, wide * np.sqrt(shared), wide * np.sqrt(region), wide * np.sqrt(own), known
+    )
 
 
 @dataclass(frozen=True)
@@ -106,27 +143,35 @@ class _Carry:
     """(ops,)"""
     shared_var: float
     """Variance that all ops share, of the GPUs."""
+    region_var: float
+    """Variance that neighbouring shapes share."""
     own_var: float
     """Variance of an op's own behaviour."""
 
 
-def _carry_over(unit: Unit, system: System, source: System, doubt: Array) -> _Carry:
+def _carry_over(part: Part, system: System, source: System, doubt: Array) -> _Carry:
     """``doubt`` is the (ops,) variance of the source's modelled log time.
 
     Inside a family the part of a residual that belongs to the GPU carries over whole: all that
-    a family never trained on has of its own. What is left is the op's.
+    a family never trained on has of its own, and what its own kernels do. What is left is the
+    op's, as neighbouring shapes carry over alike.
     """
-    b = unit.between
+    unit, b = part.unit, part.unit.between
     one = np.ones_like(doubt)
     if system.gpu.name == source.gpu.name:
-        return _Carry(one, 0.0, 0.0)
+        return _Carry(one, 0.0, 0.0, 0.0)
     if family(system.gpu.architecture) == family(source.gpu.architecture):
         common = doubt + (0.0 if source.gpu.name in unit.gpus else _family_var(b))
         share = common / (common + b.residual_sd**2)
         exponent = share + (1.0 - share) * b.carry_same
-        return _Carry(exponent, b.gpu_sd**2 / 4, b.transfer_sd_same**2)
+        return _Carry(exponent, b.gpu_sd**2 / 4.0, 0.0, b.transfer_sd_same**2)
     exponent = b.carry_cross * one
-    return _Carry(exponent, _family_var(b) + b.gpu_sd**2, b.transfer_sd_cross**2)
+    region = max(b.transfer_sd_cross**2 - b.nugget_sd**2, 0.0)
+    own = min(b.nugget_sd, b.transfer_sd_cross) ** 2
+    shared, more = _family_var(b) + b.gpu_sd**2, 0.0
+    if part.strange:
+        shared, more = shared + b.kernel_sd**2, b.kernel_own_sd**2
+    return _Carry(exponent, shared, region + more, own)
 
 
 def _family_var(b: Between) -> float:

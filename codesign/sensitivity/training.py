@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
 from codesign.hardware.model import System
-from codesign.sensitivity.estimate import Block
+from codesign.sensitivity.estimate import Block, Near
 from codesign.sensitivity.hardware_arrays import family, hardware_arrays
+from codesign.sensitivity.kernels import VENDOR, split_kernel
 from codesign.sensitivity.op_model import Features, OpModel
 
 ROWS_PER_GPU = 400
@@ -26,6 +27,15 @@ inform the fit, but do not bend it for the HBM parts that are to be projected.""
 HOST_BOUND = frozenset({("vllm", "gemm", "fp8_block")})
 """(framework, precision) whose GEMM times are those of the host: floors of 57 to 259 us."""
 MIN_ROWS = 40
+KERNEL_CLASSES = {"grouped_gemm": True, "attention": False}
+"""Classes whose rows name their kernels, and whether what is timed is the same in every
+framework: only then can another's rows be fitted."""
+KERNELS_FROM = {"trtllm": "vllm", "vllm": "trtllm", "sglang": "trtllm"}
+"""Framework that is looked at beside the asked one, for kernels that it did not run."""
+NEAR_ROWS, MIN_NEAR = 160, 20
+"""Rows of a block whose neighbours are looked up, and how many must have one."""
+NEAR_LOG = 1.0
+"""Distance in log features up to which a row is a neighbour: one step of a table's grid."""
 
 UnitKey = tuple[str, str]
 """(op model, variant)."""
@@ -47,6 +57,10 @@ class Gathered:
 
     blocks: dict[UnitKey, list[Block]]
     rows_seen: dict[UnitKey, int]
+    framework: dict[UnitKey, str]
+    """Framework whose tables a unit's rows are from."""
+    strangers: dict[UnitKey, list[Block]]
+    """Rows of kernel families that only another framework ran: not fitted, but scored."""
 
 
 def gather(
@@ -56,29 +70,57 @@ def gather(
     framework: str,
     rows_per_gpu: int = ROWS_PER_GPU,
 ) -> Gathered:
-    """Sampled training rows of ``systems``, one GPU and class at a time."""
-    blocks: dict[UnitKey, list[Block]] = defaultdict(list)
-    seen: Counter[UnitKey] = Counter()
+    """Sampled training rows of ``systems``, one GPU and class at a time.
+
+    Where rows name their kernels, those of the library's vendor come from `KERNELS_FROM` if
+    ``framework`` did not run them: new parts may.
+    """
+    found = Gathered({}, {}, {}, {})
     siblings = Counter(family(s.gpu.architecture) for s in systems)
     for op_class in dict.fromkeys(c for model in models for c in model.op_classes):
         for system in systems:
-            rows = _rows(source, system.gpu.name, op_class, framework)
             weight = 1.0 / math.sqrt(siblings[family(system.gpu.architecture)])
-            if not system.gpu.hbm_stacks:
-                weight *= GDDR_WEIGHT
-            for model in models:
-                ops = rows[model.applies(rows)] if len(rows) else rows
-                if op_class not in model.op_classes or not len(ops):
+            weight *= 1.0 if system.gpu.hbm_stacks else GDDR_WEIGHT
+            for name in (framework, KERNELS_FROM.get(framework, framework)):
+                if name != framework and op_class not in KERNEL_CLASSES:
                     continue
-                variants = model.variant(ops)
-                for variant in np.unique(variants):
-                    key = (model.name, str(variant))
-                    part = ops[variants == variant]
-                    if (framework, model.name, str(variant)) in HOST_BOUND or len(part) < MIN_ROWS:
-                        continue
-                    seen[key] += len(part)
-                    blocks[key].append(_block(model, part, system, rows_per_gpu, weight))
-    return Gathered(dict(blocks), dict(seen))
+                rows = _rows(source, system.gpu.name, op_class, name)
+                for model in models:
+                    if op_class in model.op_classes and len(rows):
+                        taking = _Taking(model, system, name, rows_per_gpu, weight)
+                        taking.into(found, rows, own=name == framework)
+    return found
+
+
+@dataclass(frozen=True)
+class _Taking:
+    """One op model's rows of one table, on their way into `Gathered`."""
+
+    model: OpModel
+    system: System
+    framework: str
+    rows_per_gpu: int
+    weight: float
+
+    def into(self, found: Gathered, rows: pd.DataFrame, own: bool) -> None:
+        """Adds a block a variant; another framework's only where it knows more of kernels."""
+        ops = rows[self.model.applies(rows)]
+        variants = self.model.variant(ops) if len(ops) else np.array([])
+        for variant in map(str, np.unique(variants)):
+            key = (self.model.name, variant)
+            bound = (self.framework, self.model.name, variant) in HOST_BOUND
+            mine = found.framework.get(key, self.framework) == self.framework
+            part = ops[variants == variant]
+            if bound or not mine or len(part) < MIN_ROWS:
+                continue
+            block = _block(self.model, part, self.system, self.rows_per_gpu, self.weight)
+            if not own and not (KERNEL_CLASSES[ops["op_class"].iloc[0]]
+                                and split_kernel(variant)[1] == VENDOR):  # fmt: skip
+                found.strangers.setdefault(key, []).append(block)
+                continue
+            found.framework[key] = self.framework
+            found.rows_seen[key] = found.rows_seen.get(key, 0) + len(part)
+            found.blocks.setdefault(key, []).append(block)
 
 
 def _rows(source: TrainingSource, gpu: str, op_class: str, framework: str) -> pd.DataFrame:
@@ -98,7 +140,33 @@ def _block(model: OpModel, ops: pd.DataFrame, system: System, rows: int, weight:
         gpu=system.gpu.name, architecture=family(system.gpu.architecture),
         hw=hardware_arrays([system]),
         features=take(features, keep), time_s=time_s[keep], key=key[keep], weight=weight,
+        near=neighbours(features, time_s, keep),
     )  # fmt: skip
+
+
+def neighbours(
+    features: Features, time_s: NDArray[np.float64], rows: NDArray[np.intp]
+) -> Near | None:
+    """The row nearest in shape (log features) to some of ``rows``; None if too few are near."""
+    from scipy.spatial import cKDTree
+
+    columns = [np.log(np.clip(np.nan_to_num(v), 1e-3, 1e12)) for v in features.values()]
+    varied = [c for c in columns if c.max() > c.min()]
+    if not varied:
+        return None
+    place = np.stack(varied, axis=1)
+    asked = rows[np.unique(np.linspace(0, rows.size - 1, NEAR_ROWS).astype(np.intp))]
+    # The nearest other shape: repeats of one shape by other kernels say nothing of it.
+    found, which = cKDTree(place).query(place[asked], k=4)
+    apart, index = np.asarray(found), np.asarray(which, dtype=np.intp)
+    apart = np.where(apart > 0.0, apart, np.inf)
+    best = apart.argmin(axis=1)
+    pick = np.arange(asked.size)
+    near = apart[pick, best] <= NEAR_LOG
+    if near.sum() < MIN_NEAR:
+        return None
+    other = index[pick, best][near]
+    return Near(np.searchsorted(rows, asked[near]), take(features, other), time_s[other])
 
 
 def take(features: Features, rows: NDArray[np.intp]) -> Features:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from codesign.hardware import load_system
-from codesign.sensitivity.between import ASSUMED_CARRY, ASSUMED_TRANSFER_SD, Between, between_gpus
-from codesign.sensitivity.estimate import Block, Estimate
+from codesign.sensitivity.between import (
+    ASSUMED_CARRY,
+    ASSUMED_TRANSFER_SD,
+    Between,
+    between_gpus,
+    nugget,
+)
+from codesign.sensitivity.estimate import Block, Estimate, Near
 from codesign.sensitivity.fit import pooled_spreads
 from codesign.sensitivity.hardware_arrays import hardware_arrays
 from codesign.sensitivity.modelfile import Score, Unit
@@ -70,7 +78,8 @@ def test_pairs_with_a_light_part_hardly_count() -> None:
 
 def unit(variant: str, degrees: float, own: float, model: str = "gemm") -> Unit:
     between = Between(
-        family_sd=0.1, family_degrees=degrees, gpu_sd=0.04, residual_sd=own, method="moments",
+        family_sd=0.1, family_degrees=degrees, gpu_sd=0.04, residual_sd=own,
+        nugget_sd=0.6 * own, kernel_sd=0.0, kernel_own_sd=0.0, method="moments",
         carry_same=0.9, carry_cross=0.2, transfer_sd_same=0.08, transfer_sd_cross=min(own, 0.3),
         carry_evidence="assumed/assumed", gain_sd=0.1,
     )  # fmt: skip
@@ -89,7 +98,37 @@ def test_a_lone_family_takes_its_own_spread_from_its_siblings_else_from_all() ->
     assert pooled["bf16"].residual_sd == 0.2
     assert pooled["fp8"].residual_sd == 0.2
     assert pooled["fp8"].transfer_sd_cross == 0.2
+    # What it has of its own stays, up to the whole: 0.36, held to 0.2.
+    assert pooled["fp8"].nugget_sd == 0.2
     assert pooled["cast"].residual_sd == pytest.approx(0.15)
+
+
+def neighbouring(alone: float, region: float, weight: float = 1.0) -> Block:
+    """Pairs of neighbours that share ``region`` and differ each by ``alone``."""
+    rng = np.random.default_rng(7)
+    shared = rng.normal(0.0, region, ROWS)
+    here, beside = (np.exp(shared + rng.normal(0.0, alone, ROWS)) for _ in range(2))
+    near = Near(of=np.arange(ROWS), features={}, time_s=beside)
+    return Block(gpu="a", architecture="x", hw=hardware_arrays([load_system("hgx-h100")]),
+                 features={}, time_s=here, key=np.arange(ROWS, dtype=np.uint64), weight=weight,
+                 near=near)  # fmt: skip
+
+
+def test_the_nugget_is_what_neighbours_do_not_share() -> None:
+    flat = [np.zeros(ROWS)]
+    assert nugget([neighbouring(0.05, 0.3)], flat, flat) == pytest.approx(0.05, rel=0.12)
+    assert nugget([neighbouring(0.2, 0.0)], flat, flat) == pytest.approx(0.2, rel=0.12)
+
+
+def test_a_light_part_hardly_moves_the_nugget() -> None:
+    flat = [np.zeros(ROWS)] * 2
+    blocks = [neighbouring(0.05, 0.3), neighbouring(0.5, 0.3, weight=0.01)]
+    assert nugget(blocks, flat, flat) == pytest.approx(0.05, rel=0.2)
+
+
+def test_without_neighbours_there_is_no_nugget() -> None:
+    block = replace(neighbouring(0.05, 0.3), near=None)
+    assert nugget([block], [np.zeros(ROWS)], [np.zeros(0)]) is None
 
 
 def test_nothing_to_pool_from_leaves_all_as_it_is() -> None:

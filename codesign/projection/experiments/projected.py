@@ -22,7 +22,7 @@ from codesign.projection.experiments.rows import Pairs, ratio_of
 from codesign.projection.portfolio import interval
 from codesign.projection.projector import project
 from codesign.projection.step import scale_step, step_of
-from codesign.projection.transfer import OWN_SHARED, transfer_ratio
+from codesign.projection.transfer import transfer_ratio
 from codesign.sensitivity.blind import unmeasured
 from codesign.sensitivity.op_model import numbers, strings
 
@@ -139,18 +139,18 @@ def _shares(char: Characterization) -> dict[str, float]:
 def _structural(ops: pd.DataFrame, system: System, model: Any, joint: Any, side: str) -> Array:
     """(draws + 1, ops) the model's own seconds; row 0 is the point estimate.
 
-    What kernels do of their own is half common to ops of a class, precision and ``side``, as
-    where measured times carry over: kernels are chosen by regions of shapes.
+    What neighbouring shapes share is common to ops of a class, precision and ``side``: kernels
+    are chosen by regions of shapes.
     """
     point = model.times(ops, [system])
     drawn = model.times(ops, [system], draws=joint)[:, 0, :]
-    own = model.predict(ops, system, in_sample=True)["own_sd"].to_numpy(dtype=np.float64)
+    region = model.predict(ops, system, in_sample=True)["region_sd"].to_numpy(dtype=np.float64)
     kind = np.char.add(np.char.add(strings(ops, "op_class"), "/"), strings(ops, "precision"))
     for name in np.unique(kind):
         rows = kind == name
         key = zlib.crc32(f"experiment/{system.gpu.name}/{name}/{side}".encode())
         normal = np.random.default_rng([joint.seed, key]).standard_normal(joint.n)
-        drawn[:, rows] *= np.exp(np.sqrt(OWN_SHARED) * normal[:, None] * own[rows])
+        drawn[:, rows] *= np.exp(normal[:, None] * region[rows])
     return np.concatenate([point, drawn], axis=0)
 
 
