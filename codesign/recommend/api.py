@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from codesign.recommend.build import recommend as build
 from codesign.recommend.portfolio import Portfolio, baseline_of, load_portfolio
 
 if TYPE_CHECKING:
+    from codesign.recommend.compare import Older
     from codesign.recommend.schema import Backtest, Recommendations
     from codesign.workload.characterization import Characterization
 
@@ -25,6 +27,8 @@ def recommend(
     backtest: Backtest | str | Path | None = None,
     system: str | None = None,
     costs: str | Path | None = None,
+    compare: Recommendations | str | Path | None = None,
+    compare_model: str | Path | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> Recommendations:
     """Rank hardware levers over a portfolio.
@@ -32,7 +36,9 @@ def recommend(
     ``portfolio``: a shipped name, a file, or a `Portfolio`. ``model``: a fitted model or
     the path of one. ``characterizations``: by workload name, or the folder that holds
     them; what is missing is composed from measured kernels. ``system`` replaces the
-    portfolio's baseline. ``note`` is told what is being done. Raises UsageError and
+    portfolio's baseline. ``compare``: an older file, against which ``changes`` of the
+    result say what moved and why; ``compare_model``: the model that it was made with, which
+    tells new data and a new model apart. ``note`` is told what is being done. Raises UsageError and
     DataError, each naming what is wrong.
     """
     from codesign.hardware import load_system
@@ -60,8 +66,24 @@ def recommend(
         files = (*read, *files)
     if costs is not None:
         files = (*files, Path(costs))
+    older = None if compare is None else _older(compare, compare_model)
     note(f"studying {len(plan.workloads)} workloads with {plan.draws} draws")
     return build(
         plan, chars, model, backtest, base=base, costs=prices,
-        inputs=Inputs(model_path, files),
+        inputs=Inputs(model_path, files), older=older, note=note,
     )  # fmt: skip
+
+
+def _older(compare: Recommendations | str | Path, model: str | Path | None) -> Older:
+    from codesign._common.files import sha256
+    from codesign.recommend.compare import Older, older_model
+    from codesign.recommend.jsonfile import load_recommendations
+
+    if isinstance(compare, str | Path):
+        path = Path(compare)
+        older = Older(load_recommendations(path), path.name, sha256(path))
+    else:
+        older = Older(compare)
+    if model is None:
+        return older
+    return replace(older, model=older_model(str(model), older.recs, older.name or "the older file"))

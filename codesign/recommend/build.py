@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,17 +20,19 @@ from codesign.hardware.cost_ranges import draw_inputs
 from codesign.hardware.costs import cost_draws, cost_of, die_note, load_costs
 from codesign.recommend.assumptions import assumptions
 from codesign.recommend.blind_errors import blind_errors
-from codesign.recommend.carriers import saved_shares
 from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_warnings, worthwhile
-from codesign.recommend.contradiction import contradicted, missed_together
+from codesign.recommend.compare import Older, compare
+from codesign.recommend.contradiction import missed_together
+from codesign.recommend.fingerprints import fingerprints, settings
 from codesign.recommend.ledger import ledger
-from codesign.recommend.levers import LeverPlan, lever_result, plan_levers
 from codesign.recommend.other_costs import first_by
 from codesign.recommend.packages import packages
 from codesign.recommend.pairs import pair_results, pair_systems
 from codesign.recommend.portfolio import COST_UNITS, Portfolio, baseline_of
-from codesign.recommend.rank import Pick, ordered, p_best, pick, ranking_rule, recommendation
+from codesign.recommend.rank import Pick, p_best, ranking_rule, recommendation
 from codesign.recommend.rank_sensitivity import rank_sensitivity
+from codesign.recommend.ranked import ranked
+from codesign.recommend.scenarios import scenarios
 from codesign.recommend.schema import (
     Backtest,
     Cost,
@@ -76,13 +79,15 @@ def recommend(
     costs: Costs | None = None,
     base: System | None = None,
     inputs: Inputs | None = None,
+    older: Older | None = None,
+    note: Callable[[str], None] = lambda _: None,
 ) -> Recommendations:
     """Study every lever over the portfolio and rank them. The same input, the same result.
 
     ``chars`` hold a characterization by workload name, all on the portfolio's
     baseline. ``model`` is a `sensitivity.SensitivityModel`. ``costs`` default to those
-    shipped. Raises UsageError for a missing characterization, one of another system,
-    an unknown lever or baseline.
+    shipped. ``older`` is a file to compare with, which fills ``changes``. Raises UsageError for
+    a missing characterization, one of another system, an unknown lever or baseline.
     """
     start = base or baseline_of(portfolio)
     _check(portfolio, chars, start)
@@ -92,26 +97,16 @@ def recommend(
     def price(system: System) -> Cost | None:
         return cost_record(start, system, prices)
 
-    plans = plan_levers(portfolio, start)
-    wanted = [system for plan in plans for system in plan.wanted]
-    evaluation = study.evaluate(wanted)
-    firsts = _starts(plans)
-    results = [
-        lever_result(study, plan, evaluation, first, price)
-        for plan, first in zip(plans, firsts, strict=True)
-    ]
-    results = [
-        contradicted(result, backtest, _carriers(study, evaluation, plan, first))
-        for result, plan, first in zip(results, plans, firsts, strict=True)
-    ]
-    picks = ordered([pick(portfolio, r, f) for r, f in zip(results, firsts, strict=True)])
+    found = ranked(study, price, backtest)
+    evaluation, picks = found.evaluation, list(found.picks)
+    results, firsts = list(found.results), list(found.firsts)
     pairs = pair_results(study, evaluation, pair_systems(study, picks), price)
     workloads = _workloads(study, evaluation)
     erring, minor = blind_errors(study, evaluation, picks, backtest)
     known = [*doubts(study, evaluation, picks), *erring]
     advised, silent = software(chars, study.weights, start, model)
     spread, moved, tried = rank_sensitivity(study, evaluation, picks, prices)
-    return Recommendations(
+    made = Recommendations(
         title=portfolio.title, audience=portfolio.audience, generated_at=timestamp(),
         baseline=start.name, baseline_title=start.title or start.name,
         ranking_cost=COST_UNITS[portfolio.ranking],
@@ -121,30 +116,17 @@ def recommend(
         pairs=pairs, workloads=workloads, backtest=backtest or Backtest(),
         assumptions=assumptions(study, prices),
         warnings=_warnings(study, evaluation, picks, known, workloads, backtest),
-        provenance=_provenance(study, inputs or Inputs()), ranking_rule=ranking_rule(portfolio),
-        verdict_rule=verdict_rule(portfolio),
+        provenance=_provenance(study, inputs or Inputs(), prices, backtest),
+        ranking_rule=ranking_rule(portfolio), verdict_rule=verdict_rule(portfolio),
         first_by=first_by(portfolio, results, firsts), software=advised, software_silent=silent,
         packages=packages(study, picks, prices, price), rank_sensitivity=spread,
         first_moved=moved, first_changes_tried=tried, ledger=ledger(study, evaluation, picks),
+        scenarios=scenarios(found, price, backtest),
     )  # fmt: skip
-
-
-def _carriers(
-    study: Study, evaluation: Evaluation, plan: LeverPlan, first: int
-) -> dict[str, float]:
-    """Workload -> share of the time that the lever saves at its largest step."""
-    if not plan.systems:
-        return {}
-    shares = saved_shares(study, evaluation, first + len(plan.systems) - 1)
-    return {name: float(values.sum()) for name, values in shares.items()}
-
-
-def _starts(plans: list[LeverPlan]) -> list[int]:
-    starts, at = [], 0
-    for plan in plans:
-        starts.append(at)
-        at += len(plan.wanted)
-    return starts
+    if older is None:
+        return made
+    changes = compare(older, made, found, price, backtest, note)
+    return msgspec.structs.replace(made, changes=changes)
 
 
 def _recommendations(
@@ -252,7 +234,9 @@ def _warnings(
     return tuple(found)
 
 
-def _provenance(study: Study, inputs: Inputs) -> Provenance:
+def _provenance(
+    study: Study, inputs: Inputs, prices: Costs, backtest: Backtest | None
+) -> Provenance:
     from importlib.metadata import PackageNotFoundError, version
 
     software = {"python": platform.python_version()}
@@ -268,6 +252,7 @@ def _provenance(study: Study, inputs: Inputs) -> Provenance:
         model_sha256=sha256(model_path) if model_path else "",
         trained_on=tuple(study.model.trained_on), seed=study.portfolio.seed,
         draws=study.portfolio.draws, inputs=_hashes(study, inputs), software=software,
+        fingerprints=fingerprints(study, prices, backtest), settings=settings(study.portfolio),
     )  # fmt: skip
 
 

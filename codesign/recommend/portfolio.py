@@ -23,6 +23,7 @@ COST_UNITS = {"money": "USD per GPU", "area": "mm2 per GPU", "power": "W per GPU
 MAX_STEPS = 50
 """Steps of one lever; each costs a projection of every workload in every draw."""
 MAX_WORKLOADS = 200
+MAX_SCENARIOS = 20
 LARGEST_STEP = 1000.0
 """Factor of a step; no shipped part is a thousand times another in anything."""
 WEIGHTS_NOTE = "weights added up to"
@@ -79,6 +80,8 @@ class Portfolio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
     pairs: int = 6
     """Pairs of levers reported."""
+    scenarios: dict[str, dict[str, float]] = {}
+    """Name -> workload -> weight: other fleets, by which the levers are ranked once more."""
     notes: tuple[str, ...] = ()
     path: str = ""
     """File that it came from; set by `load_portfolio`."""
@@ -177,6 +180,32 @@ def reweighted(portfolio: Portfolio, weights: dict[str, float]) -> Portfolio:
     return msgspec.structs.replace(portfolio, workloads=entries, notes=(*portfolio.notes, note))
 
 
+def in_scenario(portfolio: Portfolio, name: str) -> Portfolio:
+    """The portfolio with the weights of one of its scenarios.
+
+    A scenario that names every workload weighs them on any scale; what another leaves out
+    shares the rest as `reweighted` has it. Raises UsageError for an unknown scenario, DataError
+    (file, key) for weights that cannot be.
+    """
+    if name not in portfolio.scenarios:
+        raise UsageError(one_of("scenario", name, list(portfolio.scenarios)))
+    place = portfolio.place(f"scenarios.{name}")
+    weights = portfolio.scenarios[name]
+    bad = [w for w in weights.values() if not (math.isfinite(w) and w >= 0)]
+    if bad:
+        raise DataError(f"{place}: weight {bad[0]}, expected a share of 0 or more")
+    if set(weights) == set(portfolio.names):
+        total = sum(weights.values())
+        if not (math.isfinite(total) and total > 0):
+            raise DataError(f"{place}: the weights add up to {total:g}, expected more than 0")
+        weights = {workload: weight / total for workload, weight in weights.items()}
+    try:
+        made = reweighted(portfolio, weights)
+    except UsageError as error:
+        raise DataError(f"{place}: {error}") from error
+    return msgspec.structs.replace(made, notes=portfolio.notes)
+
+
 def _normalised(portfolio: Portfolio) -> Portfolio:
     total = sum(entry.weight for entry in portfolio.workloads)
     if abs(total - 1) <= _WEIGHT_TOLERANCE:
@@ -215,6 +244,21 @@ def _check(portfolio: Portfolio, where: str) -> None:
         if portfolio.names.count(name) > 1:
             raise DataError(f"{where}: workloads: {name!r} stands there twice; merge the weights")
     _check_numbers(portfolio, where)
+    _check_scenarios(portfolio, where)
+
+
+def _check_scenarios(portfolio: Portfolio, where: str) -> None:
+    if len(portfolio.scenarios) > MAX_SCENARIOS:
+        raise DataError(
+            f"{where}: scenarios: {len(portfolio.scenarios)}, expected at most {MAX_SCENARIOS}"
+        )
+    for name, weights in portfolio.scenarios.items():
+        if not name or not weights:
+            raise DataError(
+                f"{where}: scenarios.{name}: expected a name and at least one workload with its "
+                "weight"
+            )
+        in_scenario(msgspec.structs.replace(portfolio, path=where), name)
 
 
 def _check_numbers(portfolio: Portfolio, where: str) -> None:

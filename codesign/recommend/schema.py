@@ -8,6 +8,7 @@ import msgspec
 
 # Also read from here, as parts of the file: lower layers make them.
 from codesign._common.scores import Backtest, BacktestRow, Interval, WorkloadBacktestRow
+from codesign.recommend.change_records import Changes, Scenario
 
 SCHEMA_VERSION = 1
 
@@ -464,6 +465,10 @@ class Provenance(msgspec.Struct, frozen=True):
     inputs: dict[str, str]
     """File -> sha256."""
     software: dict[str, str]
+    fingerprints: dict[str, str] = {}
+    """SHA-256 of content: ``workload NAME``, ``baseline``, ``costs``, ``backtest``, ``code``."""
+    settings: dict[str, Any] = {}
+    """What of the portfolio decides the order: ``ranking, min_gain, budgets``..."""
 
 
 class Recommendations(msgspec.Struct, frozen=True):
@@ -502,6 +507,10 @@ class Recommendations(msgspec.Struct, frozen=True):
     first_changes_tried: int = 0
     """Single changes of a weight or cost value that were tried for ``first_moved``."""
     ledger: Ledger | None = None
+    scenarios: tuple[Scenario, ...] = ()
+    """The list as weighted, then under the weights of each scenario of the portfolio."""
+    changes: Changes | None = None
+    """Against an older file, where one was given."""
     schema_version: int = SCHEMA_VERSION
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +81,20 @@ class Study:
         """Every workload on every one of ``systems``."""
         projections = self.batch.project(systems, self.joint)
         return Evaluation(tuple(systems), self.weights, projections)
+
+    def under(self, portfolio: Portfolio) -> Study:
+        """The same workloads, made ready already, under other weights or settings.
+
+        ``portfolio`` has workloads of the same names, draws and seed.
+        """
+        other = replace(self, portfolio=portfolio)
+        # What `cached_property` keeps: nothing of it depends on weights.
+        other.__dict__["batch"] = self.batch
+        return other
+
+    def reweighted(self, evaluation: Evaluation) -> Evaluation:
+        """Projections made under other weights, under those of this study."""
+        return replace(evaluation, weights=self.weights)
 
     def binding_shares(self, evaluation: Evaluation, index: int | None) -> dict[str, float]:
         """Share of portfolio time by what it waits for, at the margin, on one system.
