@@ -10,6 +10,7 @@ with the cast of its bf16 activations; that pass reads and writes m x k and is m
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 import numpy as np
@@ -83,20 +84,56 @@ TILE_PARAMETERS = (
 )  # fmt: skip
 
 
-class GemmModel(OpModel):
+class TiledModel(OpModel):
+    """What multiplies on tiles have in common: a subclass gives the op's shape and its time."""
+
+    reads: ClassVar[frozenset[str]] = ON_CHIP
+    dims: ClassVar[tuple[str, ...]]
+    """Columns that a row needs to be covered."""
+
+    def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
+        """Rows of the class with `dims`, precision and count."""
+        known = numbers(ops, "count") > 0
+        for column in self.dims:
+            known &= numbers(ops, column) > 0
+        known &= np.isin(strings(ops, "precision"), list(PRECISION_INDEX))
+        return known & np.isin(strings(ops, "op_class"), self.op_classes)
+
+    def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
+        """``tensor, l2, hbm, launch, wave, quantize, host`` and their combined ``time``."""
+        return self.evaluate(theta, features, hw, detail=True)
+
+    def combine(self, theta: Array, terms: Terms) -> Array:  # noqa: ARG002
+        """The tile choice has combined them already."""
+        return terms["time"]
+
+    def times(self, theta: Array, features: Features, hw: HardwareArrays) -> Array:
+        """As the combined terms, without keeping those of the winning tile."""
+        return self.evaluate(theta, features, hw, detail=False)["time"]
+
+    @abstractmethod
+    def evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
+        """``time`` of one call, with what it is made of if ``detail``."""
+
+
+def precision_features(ops: pd.DataFrame) -> Features:
+    """Element size, peak, and how the inputs are cast and scaled, of each row's precision."""
+    precision = strings(ops, "precision")
+    return {
+        "in_bytes": mapped(precision, BYTES_PER_ELEMENT),
+        "precision": mapped(precision, PRECISION_INDEX),
+        "quantized": np.isin(precision, QUANTIZED).astype(np.float64),
+        "block_scaled": np.isin(precision, BLOCK_SCALED).astype(np.float64),
+        "row_scaled": np.isin(precision, ROW_SCALED).astype(np.float64),
+    }
+
+
+class GemmModel(TiledModel):
     """Dense, possibly batched GEMM. Features: m, n, k, batch, in_bytes, precision, quantized."""
 
     name: ClassVar[str] = "gemm"
     op_classes: ClassVar[tuple[str, ...]] = ("gemm",)
-    reads: ClassVar[frozenset[str]] = ON_CHIP
-
-    def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
-        """GEMM rows with m, n, k, precision and count."""
-        known = numbers(ops, "count") > 0
-        for column in ("m", "n", "k"):
-            known &= numbers(ops, column) > 0
-        known &= np.isin(strings(ops, "precision"), list(PRECISION_INDEX))
-        return known & np.isin(strings(ops, "op_class"), self.op_classes)
+    dims: ClassVar[tuple[str, ...]] = ("m", "n", "k")
 
     def variant(self, ops: pd.DataFrame) -> NDArray[np.str_]:
         """The precision."""
@@ -112,32 +149,11 @@ class GemmModel(OpModel):
 
     def features(self, ops: pd.DataFrame) -> Features:
         """Shape and element sizes of one call."""
-        precision = strings(ops, "precision")
-        return {
-            "m": numbers(ops, "m"),
-            "n": numbers(ops, "n"),
-            "k": numbers(ops, "k"),
-            "batch": numbers(ops, "batch", 1.0),
-            "in_bytes": mapped(precision, BYTES_PER_ELEMENT),
-            "precision": mapped(precision, PRECISION_INDEX),
-            "quantized": np.isin(precision, QUANTIZED).astype(np.float64),
-            "block_scaled": np.isin(precision, BLOCK_SCALED).astype(np.float64),
-            "row_scaled": np.isin(precision, ROW_SCALED).astype(np.float64),
-        }
+        shape = {name: numbers(ops, name) for name in self.dims}
+        return shape | {"batch": numbers(ops, "batch", 1.0)} | precision_features(ops)
 
-    def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
-        """``tensor, l2, hbm, launch, wave, quantize, host`` and their combined ``time``."""
-        return self._evaluate(theta, features, hw, detail=True)
-
-    def combine(self, theta: Array, terms: Terms) -> Array:  # noqa: ARG002
-        """The tile choice has combined them already."""
-        return terms["time"]
-
-    def times(self, theta: Array, features: Features, hw: HardwareArrays) -> Array:
-        """As the combined terms, without keeping those of the winning tile."""
-        return self._evaluate(theta, features, hw, detail=False)["time"]
-
-    def _evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
+    def evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
+        """See `TiledModel.evaluate`."""
         rates = tile_rates(theta)
         work = Multiply(f["m"], f["n"], f["k"], f["batch"], f["in_bytes"], f["precision"],
                         f["block_scaled"])  # fmt: skip

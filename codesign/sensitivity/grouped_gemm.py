@@ -15,27 +15,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from codesign.hardware.model import BYTES_PER_ELEMENT
 from codesign.sensitivity.gemm import (
-    BLOCK_SCALED,
     FALLBACKS,
     OUT_BYTES,
-    QUANTIZED,
-    ROW_SCALED,
     TILE_PARAMETERS,
+    TiledModel,
     cast_s,
     fixed_s,
+    precision_features,
     tile_rates,
 )
-from codesign.sensitivity.hardware_arrays import PRECISION_INDEX, Array, HardwareArrays
+from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
 from codesign.sensitivity.kernels import kernel_fallbacks, split_kernel, with_kernel
 from codesign.sensitivity.op_model import (
-    ON_CHIP,
     Features,
-    OpModel,
     Parameter,
     Terms,
-    mapped,
     numbers,
     strings,
 )
@@ -60,20 +55,12 @@ SPLITS = (1, 4)
 """Split-K factors of grouped kernels: experts fill the SMs, so few are made."""
 
 
-class GroupedGemmModel(OpModel):
+class GroupedGemmModel(TiledModel):
     """MoE and grouped GEMM, as the ops contract defines ``m, n, k, experts, fused``."""
 
     name: ClassVar[str] = "grouped_gemm"
     op_classes: ClassVar[tuple[str, ...]] = ("grouped_gemm",)
-    reads: ClassVar[frozenset[str]] = ON_CHIP
-
-    def applies(self, ops: pd.DataFrame) -> NDArray[np.bool_]:
-        """Rows with m, n, k, experts, precision and count."""
-        known = numbers(ops, "count") > 0
-        for column in ("m", "n", "k", "experts"):
-            known &= numbers(ops, column) > 0
-        known &= np.isin(strings(ops, "precision"), list(PRECISION_INDEX))
-        return known & np.isin(strings(ops, "op_class"), self.op_classes)
+    dims: ClassVar[tuple[str, ...]] = ("m", "n", "k", "experts")
 
     def variant(self, ops: pd.DataFrame) -> NDArray[np.str_]:
         """The precision, and the family of the kernel: Triton's, say, reach far less."""
@@ -89,7 +76,6 @@ class GroupedGemmModel(OpModel):
 
     def features(self, ops: pd.DataFrame) -> Features:
         """Shape, experts and skew of one call."""
-        precision = strings(ops, "precision")
         fused = strings(ops, "fused")
         m, experts = numbers(ops, "m"), numbers(ops, "experts")
         total = _or(numbers(ops, "experts_total"), experts)
@@ -104,26 +90,11 @@ class GroupedGemmModel(OpModel):
             "tokens": _or(numbers(ops, "tokens"), _entering(m, total / experts, topk)),
             "up": np.select([fused == "moe_gated", fused == "moe_ungated"], [2.0, 1.0], 1.0),
             "down": np.isin(fused, ("moe_gated", "moe_ungated")).astype(np.float64),
-            "in_bytes": mapped(precision, BYTES_PER_ELEMENT),
-            "precision": mapped(precision, PRECISION_INDEX),
-            "quantized": np.isin(precision, QUANTIZED).astype(np.float64),
-            "block_scaled": np.isin(precision, BLOCK_SCALED).astype(np.float64),
-            "row_scaled": np.isin(precision, ROW_SCALED).astype(np.float64),
+            **precision_features(ops),
         }
 
-    def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
-        """``tensor, l2, hbm, launch, wave, quantize, host`` and their combined ``time``."""
-        return self._evaluate(theta, features, hw, detail=True)
-
-    def combine(self, theta: Array, terms: Terms) -> Array:  # noqa: ARG002
-        """The tile choice has combined them already."""
-        return terms["time"]
-
-    def times(self, theta: Array, features: Features, hw: HardwareArrays) -> Array:
-        """As the combined terms, without keeping those of the winning tile."""
-        return self._evaluate(theta, features, hw, detail=False)["time"]
-
-    def _evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
+    def evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
+        """See `TiledModel.evaluate`."""
         rates = tile_rates(theta)
         (kernels, kernel_s, skew_share, row_passes, row_clocks, token_passes, token_clocks) = theta[
             len(TILE_PARAMETERS) :
