@@ -50,6 +50,7 @@ DERIVED: dict[str, tuple[str, ...]] = {
 _MAX_KERNELS = 200_000
 _TROUBLE = re.compile(r"==(ERROR|WARNING)==\s*(.{1,300})")
 _MAX_TROUBLES = 10
+_CUT = "it was cut off; export it again"
 
 
 @dataclass
@@ -100,12 +101,18 @@ def read_ncu(path: str | Path) -> pd.DataFrame:
 
 def _kernels(path: Path, troubles: list[str]) -> list[Kernel]:
     found: dict[tuple[int, str, str], Kernel] = {}
-    page, table = None, 0
+    page, table, widest = None, 0, 0
     try:
-        for line, cells in _records(path, troubles):
+        for line, cells, ended in _records(path, troubles):
             if "ID" in cells and "Kernel Name" in cells:
-                page, table = _Page(cells), table + 1
+                page, table, widest = _Page(cells), table + 1, 0
             elif page is not None:
+                widest = max(widest, len(cells))
+                if not ended and len(cells) < widest:
+                    raise DataError(
+                        f"{path}:{line}: the file ends inside a row ({len(cells)} cells, the rows "
+                        f"before have {widest}): {_CUT}"
+                    )
                 _take(page, table, cells, found, f"{path}:{line}")
     except csv.Error as error:
         raise DataError(f"{path}: not a CSV table: {error}") from error
@@ -120,12 +127,17 @@ def _kernels(path: Path, troubles: list[str]) -> list[Kernel]:
     return list(found.values())
 
 
-def _records(path: Path, troubles: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Line number and cells of the lines that may belong to a table; all cells are quoted."""
+def _records(path: Path, troubles: list[str]) -> Iterator[tuple[int, list[str], bool]]:
+    """Line number and cells of the lines that may belong to a table (all cells are quoted), and
+    whether the line has its end.
+    """
     for line, text in enumerate(csv_lines(path), start=1):
         if text.lstrip().startswith('"'):
             for cells in csv.reader([text.strip()]):
-                yield line, cells
+                ended = text.endswith(("\n", "\r"))
+                if not ended and (text.count('"') % 2 or not text.endswith('"')):
+                    raise DataError(f"{path}:{line}: the file ends inside a cell: {_CUT}")
+                yield line, cells, ended
         elif (match := _TROUBLE.search(text)) and len(troubles) < _MAX_TROUBLES:
             troubles.append(" ".join(match[2].split()))
 

@@ -213,3 +213,15 @@ def test_mutated_pages_give_a_result_or_one_error(
     except CodesignError as error:
         told = str(error)
     assert "\n" not in told
+
+
+def test_a_page_that_ends_inside_a_row_was_cut_off(tmp_path: Path) -> None:
+    text = details([(GEMM, METRICS)])
+    rows = text.splitlines(keepends=True)
+    row = rows[3]  # a metric; two like it stand before
+    before = "".join(rows[:3])
+    for cut in range(1, len(row) - 1):
+        with pytest.raises(DataError, match=r"kernels\.csv:4: the file ends inside a .* cut off"):
+            read_ncu(page(tmp_path, before + row[:cut]))
+    assert len(read_ncu(page(tmp_path, before))) == 1
+    assert len(read_ncu(page(tmp_path, before + row.rstrip("\n")))) == 1
