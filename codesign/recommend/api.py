@@ -55,6 +55,7 @@ def recommend(
         from codesign.sensitivity import load_model
 
         model = load_model(model_path)
+    older = None if compare is None else _older(compare, compare_model)
     files: tuple[Path, ...] = ()
     if isinstance(backtest, str | Path):
         files = (Path(backtest),)
@@ -66,7 +67,6 @@ def recommend(
         files = (*read, *files)
     if costs is not None:
         files = (*files, Path(costs))
-    older = None if compare is None else _older(compare, compare_model)
     note(f"studying {len(plan.workloads)} workloads with {plan.draws} draws")
     return build(
         plan, chars, model, backtest, base=base, costs=prices,

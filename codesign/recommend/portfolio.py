@@ -263,7 +263,7 @@ def _check_scenarios(portfolio: Portfolio, where: str) -> None:
 
 def _check_numbers(portfolio: Portfolio, where: str) -> None:
     for lever, steps in portfolio.levers.items():
-        _check_steps(lever, steps, f"{where}: levers.{lever}")
+        checked_steps(lever, steps, f"{where}: levers.{lever}")
     ranges = {"draws": (10, 100_000), "pairs": (0, 1_000), "seed": (0, 2**63 - 1),
               "saturation_threshold": (0, 1), "min_gain": (0, 1)}  # fmt: skip
     for key, (low, high) in ranges.items():
@@ -276,7 +276,8 @@ def _check_numbers(portfolio: Portfolio, where: str) -> None:
             raise DataError(f"{where}: budgets.{kind}: {budget}, expected 0 or more")
 
 
-def _check_steps(lever: str, steps: tuple[float | str, ...], key: str) -> None:
+def checked_steps(lever: str, steps: tuple[float | str, ...], key: str) -> None:
+    """Refuse steps of a lever that no part could make: DataError that opens with ``key``."""
     if lever not in NAMES:
         raise DataError(f"{key}: {one_of('lever', lever, NAMES)}")
     if not steps:

@@ -14,12 +14,14 @@ from codesign.report.text import remark, slug
 from codesign.report.views import (
     appendix,
     backtest,
+    changes,
     costs,
     experiments,
     ledger,
     levers,
     packages,
     ranking,
+    scenarios,
     sensitivity,
     software,
     summary,
@@ -64,6 +66,8 @@ class ReportView:
     warnings: tuple[str, ...]
     do_not_invest: Table | None
     no_verdict: Table | None
+    changes: changes.ChangesView | None
+    scenarios: scenarios.ScenariosView | None
     software_changes: software.SoftwareView
     packages: packages.PackagesView | None
     sensitivity: sensitivity.SensitivityView | None
@@ -105,6 +109,8 @@ def build(recs: Recommendations) -> ReportView:
         warnings=tuple(remark(line.replace("mm2", "mm²")) for line in recs.warnings),
         do_not_invest=verdicts.do_not_invest(recs, lever_hrefs),
         no_verdict=verdicts.no_verdict(recs, lever_hrefs),
+        changes=changes.changes_view(recs, lever_hrefs),
+        scenarios=scenarios.scenarios_view(recs, lever_hrefs),
         software_changes=software.software_view(recs, lever_hrefs),
         packages=packages.packages_view(recs, lever_hrefs),
         sensitivity=sensitivity.sensitivity_view(recs, lever_hrefs),

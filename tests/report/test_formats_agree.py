@@ -21,12 +21,12 @@ from codesign.report.sheets import sheets
 from codesign.report.table import Table, joined
 from tests.report.factory import recommendations
 from tests.report.reading import normal, read_html, read_markdown_tables
-from tests.report.small import short
+from tests.report.small import short, with_all
 from tests.report.test_cell_numbers import shown
 
 PREFIXES = {"n": -9, "µ": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-RECS = recommendations()
+RECS = with_all(recommendations())
 
 
 def tables() -> list[Table]:
