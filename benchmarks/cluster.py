@@ -1,11 +1,13 @@
 """Step model against published training runs, and the speed of the search.
 
     python benchmarks/cluster.py [--model MODEL.json] [--unseen MODEL.json] [--rows ROWS.csv]
+                                 [--runs RUNS.yaml]
 
 ``--model``: what `codesign fit` wrote (else it is fitted here, minutes). ``--unseen``: one
 fitted without the B200's silicon family (``--exclude b200-sxm --exclude gb200 ...``), for the
 second bar of the step table. Tables: $CODESIGN_SHARED_DATA/tables or ../shared/data/tables.
-Scores are of runs that the calibration has not seen, and say which it has.
+``--runs``: published runs of other sources (default: published_runs.yaml beside this file), none
+of them seen. Scores are of runs that the calibration has not seen, and say which it has.
 """
 
 from __future__ import annotations
@@ -14,16 +16,18 @@ import argparse
 import csv
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from codesign.cluster.calibrate import Prepared, predict, prepare
-from codesign.cluster.efficiency import DEFAULT
+from codesign.cluster.calibrate import Prepared, calibrate, predict, prepare
+from codesign.cluster.efficiency import DEFAULT, PRIOR_SD
 from codesign.cluster.grid import OpTimes, TimeCache
 from codesign.cluster.job import Framework, Job, load_model_config
 from codesign.cluster.memory import memory_of
 from codesign.cluster.published import Run, read_bridge, read_steps
+from codesign.cluster.run_file import read_runs
 from codesign.cluster.scoring import HeldOut, constant_mfu, hold_out
 from codesign.cluster.search import search
 from codesign.hardware import load_system
@@ -103,11 +107,17 @@ def bars(model: OpTimes, unseen: OpTimes | None, rows: Path | None) -> None:
         def seen(run: Run) -> bool:
             return extremes(run) or run.system in ("hgx-h100", BLACKWELL)
 
+        def bridge_alone(run: Run) -> bool:
+            return run.system in ("hgx-h100", BLACKWELL)
+
         held = hold_out(prepared, seen, lambda r: r.table != STEPS and not seen(r))
+        alone = hold_out(prepared, bridge_alone, lambda r: r.table != STEPS and not seen(r))
         if used is model:
             memory_errors(steps)
         step_errors(steps, held.predicted_s[: len(steps)], name, bar)
-        throughput(held, f"{name}; H100 and {BLACKWELL} seen")
+        throughput(held, f"{name}; H100, {BLACKWELL} and half of the steps seen")
+        throughput(alone, f"{name}; H100 and {BLACKWELL} alone seen")
+        step_errors(steps, alone.predicted_s[: len(steps)], f"{name}, no step seen", bar)
         if used is not model:
             continue
         bridge = [prepared[i] for i in others]
@@ -121,8 +131,32 @@ def bars(model: OpTimes, unseen: OpTimes | None, rows: Path | None) -> None:
         print(f"shipped parameters, all rows (seen): median {np.median(both):.1%}, "
               f"p90 {np.quantile(both, 0.9):.1%}")  # fmt: skip
         print("calibrated:", held.efficiency)
+        print("left free, the exponent of power comes out as "
+              f"{free_exponent(prepared, seen):.2f} (assumed {DEFAULT.power_exponent})")  # fmt: skip
         if rows is not None:
             write_rows(rows, prepared, held, seen)
+
+
+def free_exponent(prepared: list[Prepared], seen: Callable[[Run], bool]) -> float:
+    """`Efficiency.power_exponent` as the seen runs would have it, all else at what is shipped."""
+    names = ("gemm", "gemm_narrow", "gemm_block", "gemm_nvfp4", "power_exponent")
+    priors = {**PRIOR_SD, "power_exponent": 0.3}
+    chosen = [p for p in prepared if seen(p.run)]
+    return calibrate(chosen, DEFAULT, names, priors).power_exponent
+
+
+def others(model: OpTimes, path: Path) -> None:
+    """Runs of other sources by the shipped parameters: nothing is fitted to them."""
+    prepared = prepare(read_runs(path), model)
+    errors = predict(prepared, DEFAULT) / np.array([p.run.step_s for p in prepared]) - 1
+    for p, error in zip(prepared, errors, strict=True):
+        r = p.run
+        print(f"  {r.release}: {r.job.name}, {r.job.gpus} GPUs, {r.system}, {r.job.precision}, "
+              f"{r.plan}: {r.step_s:.2f} s, predicted {error:+.1%}")  # fmt: skip
+    size = np.abs(errors)
+    print(f"other published runs: {size.size}, median error {np.median(size):.1%}, p90 "
+          f"{np.quantile(size, 0.9):.1%}, bias {np.median(errors):+.1%}, over 25 %: "
+          f"{(size > 0.25).sum()}")  # fmt: skip
 
 
 def write_rows(path: Path, prepared: list[Prepared], held: HeldOut, seen: object) -> None:
@@ -172,9 +206,12 @@ def main() -> None:
     parser.add_argument("--model", type=Path)
     parser.add_argument("--unseen", type=Path)
     parser.add_argument("--rows", type=Path, help="CSV of residuals by row to write")
+    parser.add_argument("--runs", type=Path, help="published runs of other sources",
+                        default=Path(__file__).with_name("published_runs.yaml"))  # fmt: skip
     options = parser.parse_args()
     model = load(options.model)
     bars(model, load(options.unseen) if options.unseen else None, options.rows)
+    others(model, options.runs)
     speed(model)
 
 

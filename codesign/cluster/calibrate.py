@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,13 +42,16 @@ class Prepared:
 def prepare(runs: Sequence[Run], model: OpTimes) -> list[Prepared]:
     """The ops of all runs timed, system by system."""
     from codesign.hardware import load_system
+    from codesign.hardware.levers import apply_lever
 
-    by_system: dict[str, list[Run]] = defaultdict(list)
+    by_system: dict[tuple[object, ...], list[Run]] = defaultdict(list)
     for run in runs:
-        by_system[run.system].append(run)
+        by_system[run.system, run.levers].append(run)
     done: dict[int, Prepared] = {}
-    for name, group in by_system.items():
-        system = load_system(name)
+    for group in by_system.values():
+        system = load_system(group[0].system)
+        for lever, factor in group[0].levers:
+            system = apply_lever(system, lever, factor)
         cache = TimeCache(model, (system,))
         for run in group:
             shares, kinds = step_kinds(run.job, Plans.of([run.plan]))
@@ -67,21 +70,21 @@ def predict(prepared: Sequence[Prepared], efficiency: Efficiency) -> Array:
 
 def calibrate(
     prepared: Sequence[Prepared], start: Efficiency = UNCALIBRATED,
-    names: Sequence[str] | None = None,
+    names: Sequence[str] | None = None, prior_sd: Mapping[str, float] = PRIOR_SD,
 ) -> Efficiency:  # fmt: skip
     """Parameters that fit the runs, by robust least squares on log step time.
 
-    Each parameter is held to its start by a log-normal prior of `PRIOR_SD`. Releases of one
+    Each parameter is held to its start by a log-normal prior of ``prior_sd``. Releases of one
     configuration share the weight of one run. Raises InsufficientDataError without runs.
     """
     from scipy.optimize import least_squares
 
     if not prepared:
         raise InsufficientDataError("no published run to calibrate the step model with")
-    names = list(PRIOR_SD) if names is None else list(names)
+    names = list(prior_sd) if names is None else list(names)
     prepared, measured = _merged(prepared)
     initial = np.array([np.log(getattr(start, n)) for n in names])
-    prior = np.array([PRIOR_SD[n] for n in names])
+    prior = np.array([prior_sd[n] for n in names])
 
     def residuals(z: Array) -> Array:
         efficiency = _with(start, names, z)

@@ -23,8 +23,9 @@ from codesign.cluster.job import Job
 from codesign.cluster.memory import SPEC_TO_DEVICE
 from codesign.cluster.ops import step_kinds
 from codesign.cluster.plan import Plan, Plans
+from codesign.cluster.power import watts_needed
 from codesign.cluster.search import Found, evaluate, search
-from codesign.cluster.step import compose, sold_rate, total_s
+from codesign.cluster.step import compose, total_s
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -132,7 +133,7 @@ def capacity_split(
     rates = replace(
         candidate, name=f"{candidate.name} at {base.name}'s power and capacity",
         gpu=replace(candidate.gpu, hbm_capacity_bytes=old.hbm_capacity_bytes,
-                    power_w=old.power_w * sold_rate(candidate) / sold_rate(base)),
+                    power_w=old.power_w * watts_needed(candidate) / watts_needed(base)),
     )  # fmt: skip
     power = replace(
         candidate,

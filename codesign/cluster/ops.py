@@ -22,9 +22,9 @@ ACTIVATION_BYTES = 2.0
 _NORM, _ROTARY, _SWIGLU = (4.0, 4.0), (2.0, 2.0), (3.0, 5.0)
 _UP_PROJECTIONS = ("q_b_proj", "kv_b_proj")
 """MLA's up-projections, done again under selective recomputation."""
-_SHUFFLES, _FUSED_SHUFFLES = 6.0, 2.0
-"""Passes over the rows of routed tokens each way: permuted and restored on both sides of the
-exchange, or only where the exchange's own kernels do not."""
+_SHUFFLES = {"all_to_all": 6.0, "fused": 4.0, "hybrid": 2.0}
+"""Passes over the rows of routed tokens each way, by dispatcher: permuted and restored on both
+sides of the exchange, or only where the exchange's own kernels do not."""
 
 
 def step_kinds(job: Job, plans: Plans) -> tuple[Shares, list[Kind]]:
@@ -136,8 +136,7 @@ class _Builder:
         hidden, width = model.hidden_size, model.expert_intermediate
         yield from self.gemms("moe", model.experts, hidden, "bf16", s.sharded_tokens)
         yield from self.memory("moe", s.sharded_tokens * model.experts, (4.0, 4.0))
-        permuted = self.job.framework.dispatcher == "fused"
-        passes = _FUSED_SHUFFLES if fused else 4.0 if permuted else _SHUFFLES
+        passes = _SHUFFLES["hybrid" if fused else self.job.framework.dispatcher]
         yield from self.memory("moe", s.rows * hidden, (passes, passes))
         if not fused:
             yield from self.memory("moe", s.rows * width, _SWIGLU, again=True)
@@ -156,9 +155,9 @@ class _Builder:
             "precision": self.job.precision, "distribution": self.job.distribution,
             "topk": float(model.num_experts_per_tok or 1),
         }  # fmt: skip
-        turned = {"gemm.f": (n, k), "gemm.d": (k, n), "gemm.w": (n, k)}
+        turned = {"grouped.f": (n, k), "grouped.d": (k, n), "grouped.w": (n, k)}
         if self.job.lora:
-            del turned["gemm.w"]
+            del turned["grouped.w"]
         for part, (columns, inner) in turned.items():
             dims = {"m": np.ceil(s.rows), "n": columns * self.one, "k": inner * self.one,
                     "experts": held, "experts_total": float(model.experts) * self.one}  # fmt: skip

@@ -36,6 +36,9 @@ class Run:
     allocated_bytes: float | None = None
     """Peak of the framework's allocator, where it was published."""
     release: str = ""
+    """Of the software; the source where runs come from many."""
+    levers: tuple[tuple[str, float], ...] = ()
+    """What the part differed in from the library's, as factors."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -178,9 +181,18 @@ def _framework(
         tp_overlap=precision != "nvfp4", ep_overlap=(modern or spans) and plan.vpp > 1,
         graphs=graphs, fused_moe=modern,
         attention_precision="fp8" if modern and model.mla else "bf16",
-        dispatcher="fused" if when >= (26, 2) or hopper else "all_to_all",
+        dispatcher=_dispatcher(when, hopper, spans),
         offload=_offload(row["system"], model, plan),
     )  # fmt: skip
+
+
+def _dispatcher(
+    when: tuple[int, ...], hopper: bool, spans: bool
+) -> Literal["hybrid", "fused", "all_to_all"]:
+    """HybridEP from 26.02 on Blackwell, but DeepEP where groups span nodes on HGX B200."""
+    if hopper or (spans and when >= (26, 2)):
+        return "fused"
+    return "hybrid" if when >= (26, 2) else "all_to_all"
 
 
 def _offload(system: str, model: ModelConfig, plan: Plan) -> float:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.cluster.contention import taken
 from codesign.cluster.efficiency import DEFAULT, Efficiency
 from codesign.cluster.grid import OpTimes, TimeCache, Timed, time_kinds
-from codesign.cluster.job import Job
+from codesign.cluster.job import NARROW, Job
 from codesign.cluster.memory import Memory, memory_of
 from codesign.cluster.ops import step_kinds
 from codesign.cluster.plan import RECOMPUTE, Plans
+from codesign.cluster.power import sustained
 from codesign.cluster.schedule import bubble_s
 from codesign.cluster.shares import Shares
 
@@ -98,7 +100,7 @@ def forward_share(
     """
     shares, kinds = step_kinds(job, plans)
     timed = time_kinds(kinds, model, systems)
-    blocks = _Blocks(job, plans, timed, efficiency, sustained(systems, efficiency))
+    blocks = _Blocks(job, plans, timed, efficiency, systems)
     stages = [blocks.stage(shares, name) for name in ("first", "mid", "last")]
     # A third of what is exposed belongs to the forward pass, of each kind.
     passes = [b.forward + b.exposed / 3.0 for b in stages]
@@ -120,7 +122,7 @@ def compose(
     its ops. See docs/cluster.md for the equations.
     """
     plans, m = shares.plans, shares.micro_batches
-    blocks = _Blocks(job, plans, timed, efficiency, sustained(systems, efficiency))
+    blocks = _Blocks(job, plans, timed, efficiency, systems)
     stages = {name: blocks.stage(shares, name) for name in ("first", "mid", "last")}
     host = {name: blocks.host(shares, name) for name in stages}
     gap = {name: blocks.gap(shares, name) for name in stages}
@@ -149,41 +151,9 @@ def compose(
         "tp": m * slowest.tp, "cp": m * slowest.cp, "ep": m * slowest.ep,
         "host": m * np.maximum(pace - slowest.compute - slowest.exposed, 0.0),
         "bubble": bubble, "pp": pipeline,
-        "dp": data + efficiency.slowdown * hidden, "optimizer": optimizer,
+        "dp": data + blocks.lost["dp"] * hidden, "optimizer": optimizer,
         "fixed": efficiency.step_s + 0.0 * pace,
     }  # fmt: skip
-
-
-def sustained(systems: Sequence[System], efficiency: Efficiency) -> Array:
-    """(systems, 1) time of large multiplies by power, over that of the family's first part.
-
-    The power that full rate would take goes with SMs x clock of the part as sold, so that
-    watts per SM and Hz count: B200 1, GB200 1.08, B300 1.1, GB300 1.26. Of the levers only
-    ``power`` moves it; that more SMs or a higher clock would take more power is left out.
-    """
-    ratio = []
-    for system in systems:
-        gpu = system.gpu
-        power_w, rate = _REFERENCES.get(gpu.architecture, (gpu.power_w, sold_rate(system)))
-        ratio.append((gpu.power_w / power_w) / (sold_rate(system) / rate))
-    result: Array = np.array(ratio)[:, None] ** -efficiency.power_exponent
-    return result
-
-
-_REFERENCES = {
-    "hopper": (700.0, 132 * 1.83e9), "blackwell": (1000.0, 148 * 1.8558e9),
-    "blackwell-ultra": (1000.0, 148 * 1.8558e9),
-}  # fmt: skip
-"""Power and SMs x tensor clock that a family's calibration refers to: H100 SXM and B200."""
-
-
-def sold_rate(system: System) -> float:
-    """SMs x tensor clock of the part as sold, levers divided out."""
-    rate = system.gpu.sm_count * system.gpu.tensor_clock_hz
-    for lever, factor in system.levers:
-        if lever in ("sm_count", "sm_clock"):
-            rate /= factor
-    return rate
 
 
 def _pick(order: NDArray[np.intp], blocks: list[_Block]) -> _Block:
@@ -195,15 +165,22 @@ class _Blocks:
     """Seconds of the model's parts in one micro-batch, overlap and calibration applied."""
 
     def __init__(
-        self, job: Job, plans: Plans, timed: Timed, efficiency: Efficiency, clock: Array
-    ) -> None:
-        self.clock = clock
+        self, job: Job, plans: Plans, timed: Timed, efficiency: Efficiency,
+        systems: Sequence[System],
+    ) -> None:  # fmt: skip
+        self.clock = sustained(systems, efficiency)
+        lost = taken(systems, plans)
+        self.lost = {kind: np.minimum(efficiency.slowdown * v, 1.0) for kind, v in lost.items()}
         self.job, self.plans, self.timed, self.eff = job, plans, timed, efficiency
         self.shape = timed.seconds[0].shape
         self.linear = {
             "nvfp4": efficiency.gemm_nvfp4, "fp8": efficiency.gemm_narrow,
             "mxfp8": efficiency.gemm_block, "fp8_block": efficiency.gemm_block,
         }.get(job.precision, efficiency.gemm)  # fmt: skip
+        narrow = job.precision in NARROW
+        # Experts' rows are cast one expert at a time; bf16 has nothing to cast.
+        fused = job.framework.fused_moe
+        self.casts = (efficiency.grouped_fused if fused else efficiency.grouped) if narrow else 1.0
         self._made: dict[str, _Block] = {}
 
     def part(self, block: str, part: str) -> Array:
@@ -217,11 +194,14 @@ class _Blocks:
     def _make(self, name: str) -> _Block:
         eff, plans, framework = self.eff, self.plans, self.job.framework
         linear = (eff.gemm if name == "head" else self.linear) * self.clock
-        linear = linear * (eff.grouped if name == "moe" else 1.0)
         streams = eff.memory_fused if framework.fused_moe else eff.memory
-        f, d, w = (linear * self.part(name, f"gemm.{x}") for x in "fdw")
-        attention = eff.attention_forward * self.part(name, "attention.f")
-        attention_b = eff.attention_backward * self.part(name, "attention.b")
+        f, d, w = (
+            linear * (self.part(name, f"gemm.{x}") + self.casts * self.part(name, f"grouped.{x}"))
+            for x in "fdw"
+        )
+        rate = framework.attention_rate
+        attention = eff.attention_forward / rate * self.part(name, "attention.f")
+        attention_b = eff.attention_backward / rate * self.part(name, "attention.b")
         memory, memory_b = (streams * self.part(name, f"memory.{x}") for x in "fb")
         forward = f + attention + memory
         inputs = d + attention_b + memory_b
@@ -236,7 +216,14 @@ class _Blocks:
         room = eff.ep_window * (forward + inputs + w) - tp_hidden - cp_hidden
         ep, ep_hidden = self._expert(name, passes - 1.0, room)
         hidden = tp_hidden + cp_hidden + ep_hidden
-        return _Block(forward, inputs + again + eff.slowdown * hidden, w, tp, cp, ep, hidden)
+        lost = sum(
+            (
+                self.lost[kind] * spent
+                for kind, spent in (("tp", tp_hidden), ("cp", cp_hidden), ("ep", ep_hidden))
+            ),
+            0.0 * hidden,
+        )
+        return _Block(forward, inputs + again + lost, w, tp, cp, ep, hidden)
 
     def _tensor(self, name: str, forwards: Array, gradients: Array) -> tuple[Array, Array]:
         """(exposed, hidden) tensor-parallel seconds."""
@@ -258,7 +245,8 @@ class _Blocks:
         return exposed, there + back - exposed
 
     def _expert(self, name: str, forwards: Array, room: Array) -> tuple[Array, Array]:
-        factor = self.eff.ep_fused if self.job.framework.fused_moe else self.eff.ep
+        hybrid = self.job.framework.dispatcher == "hybrid"
+        factor = self.eff.ep_hybrid if hybrid else self.eff.ep
         moved = factor * (forwards * self.part(name, "ep.f") + self.part(name, "ep.b"))
         if not self.job.framework.ep_overlap:
             return moved, np.zeros(self.shape)

@@ -17,7 +17,7 @@ from codesign.workload.schema import ops_frame
 PLAIN = Efficiency(
     attention_backward=1.0, tp_exposed=1.0, ep_window=0.0, dp_window=0.0, slowdown=0.0,
     host_layer_s=0.0,
-    host_moe_s=0.0, gap_s=0.0, step_s=0.0, ep_fused=1.0, power_exponent=0.5,
+    host_moe_s=0.0, gap_s=0.0, step_s=0.0, ep_hybrid=1.0, power_exponent=0.5,
 )  # fmt: skip
 """Nothing added to the ops, nothing hidden."""
 

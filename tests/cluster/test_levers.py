@@ -130,3 +130,17 @@ def test_power_moves_large_multiplies_alone() -> None:
     assert after.parts["compute"] < before.parts["compute"]
     for part in ("tp", "dp", "optimizer"):
         assert after.parts[part] == pytest.approx(before.parts[part], rel=0.2)
+
+
+def test_slower_attention_kernels_take_their_time_and_no_more() -> None:
+    """At half the rate attention takes as long again: 3.5 passes of causal pairs."""
+    model = load_model_config("llama-3-8b")
+    plan = Plan(dp=8)
+    steps = [
+        evaluate(Job(model, 8, 8, 8192, framework=Framework(attention_rate=rate)), plan,
+                 Roofline(memory=0.0, network=0.0), [BASE], PLAIN)[0].parts["compute"]
+        for rate in (1.0, 0.5)
+    ]  # fmt: skip
+    pairs = 8192 * 8193 / 2 * 4 * 4096 * 32
+    extra = 3.5 * pairs / BASE.gpu.peak_dense_flops_per_s["bf16"]
+    assert steps[1] - steps[0] == pytest.approx(extra, rel=1e-6)
