@@ -26,7 +26,7 @@ from codesign.recommend.contradiction import missed_together
 from codesign.recommend.fingerprints import fingerprints, settings
 from codesign.recommend.ledger import ledger
 from codesign.recommend.other_costs import first_by
-from codesign.recommend.packages import packages
+from codesign.recommend.packages import plan_packages
 from codesign.recommend.pairs import pair_results, pair_systems
 from codesign.recommend.portfolio import COST_UNITS, Portfolio, baseline_of
 from codesign.recommend.rank import Pick, p_best, ranking_rule, recommendation
@@ -100,7 +100,10 @@ def recommend(
     found = ranked(study, price, backtest)
     evaluation, picks = found.evaluation, list(found.picks)
     results, firsts = list(found.results), list(found.firsts)
-    pairs = pair_results(study, evaluation, pair_systems(study, picks), price)
+    candidates, planned = pair_systems(study, picks), plan_packages(study, picks, prices)
+    # In one go, since what every draw needs first does not depend on the number of systems.
+    both = study.evaluate([*(system for _, _, system in candidates), *planned.systems.values()])
+    pairs = pair_results(study, evaluation, candidates, price, both)
     workloads = _workloads(study, evaluation)
     erring, minor = blind_errors(study, evaluation, picks, backtest)
     known = [*doubts(study, evaluation, picks), *erring]
@@ -119,7 +122,7 @@ def recommend(
         provenance=_provenance(study, inputs or Inputs(), prices, backtest),
         ranking_rule=ranking_rule(portfolio), verdict_rule=verdict_rule(portfolio),
         first_by=first_by(portfolio, results, firsts), software=advised, software_silent=silent,
-        packages=packages(study, picks, prices, price), rank_sensitivity=spread,
+        packages=planned.studies(both, len(candidates), price), rank_sensitivity=spread,
         first_moved=moved, first_changes_tried=tried, ledger=ledger(study, evaluation, picks),
         scenarios=scenarios(found, price, backtest),
     )  # fmt: skip

@@ -22,7 +22,12 @@ _TOP = 5
 
 
 def pair_systems(study: Study, picks: Sequence[Pick]) -> list[tuple[Pick, Pick, System]]:
-    """The candidates: pairs of the first levers of the ranked list, each at its step."""
+    """The candidates: pairs of the first levers of the ranked list, each at its step.
+
+    None where the portfolio asks for no pairs.
+    """
+    if not study.portfolio.pairs:
+        return []
     top = [p for p in picks if p.group in (BY_COST, BY_GAIN, ASSUMED, UNSURE)][:_TOP]
     found = []
     for first, second in combinations(top, 2):
@@ -39,12 +44,12 @@ def pair_systems(study: Study, picks: Sequence[Pick]) -> list[tuple[Pick, Pick, 
 
 def pair_results(
     study: Study, singles: Evaluation, candidates: Sequence[tuple[Pick, Pick, System]],
-    price: Pricer,
+    price: Pricer, both: Evaluation,
 ) -> tuple[PairResult, ...]:  # fmt: skip
-    """The pairs, best first by gain per cost where it is known, then by gain."""
-    if not candidates or not study.portfolio.pairs:
-        return ()
-    both = study.evaluate([system for _, _, system in candidates])
+    """The pairs, best first by gain per cost where it is known, then by gain.
+
+    ``both`` holds the systems of ``candidates``, before any others.
+    """
     found = []
     for index, (first, second, system) in enumerate(candidates):
         assert first.point is not None

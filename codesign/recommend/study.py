@@ -73,6 +73,12 @@ class Study:
         return Batch({name: self.chars[name] for name in self.weights}, self.model, self.base)
 
     @cached_property
+    def base_shares(self) -> dict[str, dict[str, float]]:
+        """Share of each workload's step on the baseline by what it waits for, at the margin."""
+        on = self.batch.project(share_systems([self.base]))
+        return {name: slopes(on[name])[0] for name in self.weights}
+
+    @cached_property
     def base_binding(self) -> dict[str, float]:
         """Share of portfolio time by binding resource on the baseline."""
         return self.binding_shares(self.evaluate([]), None)

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.projection import Projection, interval
-from codesign.projection.shares import step_shares
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.carriers import op_shares
 from codesign.recommend.schema import BreakdownRow, Interval, RooflinePoint, WorkloadResult
@@ -44,7 +43,7 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
         weight=entry.weight, system=base.name, gpus=header.gpus, step_time_s=step_s,
         step_time_modelled=_modelled(study, char), tokens_per_s_per_gpu=per_gpu,
         breakdown=breakdown(char, projection), evidence=_evidence(char, projection),
-        binding=step_shares(char, study.model, [base], base)[0],
+        binding=study.base_shares[entry.name],
         speed_of_light_s=ideal.bound_s, mfu=_mfu(char, base, step_s),
         roofline=_roofline(char, exposed, step_s),
         peak_flops_per_s=dict(sorted(base.gpu.peak_dense_flops_per_s.items())),

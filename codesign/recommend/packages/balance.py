@@ -28,6 +28,7 @@ from codesign.recommend.schema import Package as PackageRecord
 
 if TYPE_CHECKING:
     from codesign.hardware.costs import Costs
+    from codesign.hardware.model import System
     from codesign.recommend.rank import Pick
     from codesign.recommend.study import Evaluation, Study
 
@@ -58,9 +59,23 @@ class _Plan:
         return [self.front.packages[i] for i in self.shown]
 
 
-def packages(
-    study: Study, picks: Sequence[Pick], prices: Costs, price: Pricer
-) -> tuple[PackageStudy, ...]:
+@dataclass(frozen=True)
+class Planned:
+    """Packages that are worth every draw, found by point estimates alone."""
+
+    space: Space
+    plans: tuple[_Plan, ...]
+    systems: dict[Package, System]
+
+    def studies(
+        self, evaluation: Evaluation, first: int, price: Pricer
+    ) -> tuple[PackageStudy, ...]:
+        """What the file says; ``systems`` stand in ``evaluation`` from index ``first``."""
+        index = {package: first + i for i, package in enumerate(self.systems)}
+        return tuple(_study(self.space, plan, evaluation, index, price) for plan in self.plans)
+
+
+def plan_packages(study: Study, picks: Sequence[Pick], prices: Costs) -> Planned:
     """The best combinations by each kind of cost, the portfolio's ranking cost first.
 
     Only of that one are the marginal gains of all levers worked out. A kind by which no
@@ -68,7 +83,7 @@ def packages(
     """
     space = Space(study, {p.result.lever: p for p in picks}, prices)
     kinds = sorted(KINDS, key=lambda kind: kind != study.portfolio.ranking)
-    plans = [plan for kind in kinds if (plan := _plan(space, kind)) is not None]
+    plans = tuple(plan for kind in kinds if (plan := _plan(space, kind)) is not None)
     wanted: dict[Package, None] = {}
     for plan in plans:
         wanted.update(dict.fromkeys(plan.packages))
@@ -77,9 +92,7 @@ def packages(
             wanted.update(dict.fromkeys(variants(space, reference)))
             wanted.update(dict.fromkeys(_alone(space, plan.kind).values()))
     systems = {p: system for p in wanted if (system := space.system(p)) is not None}
-    evaluation = study.evaluate(list(systems.values()))
-    index = {package: i for i, package in enumerate(systems)}
-    return tuple(_study(space, plan, evaluation, index, price) for plan in plans)
+    return Planned(space, plans, systems)
 
 
 def _plan(space: Space, kind: CostKind) -> _Plan | None:
