@@ -66,13 +66,19 @@ def changes(found: Changes) -> None:
                          f"{found.summary}"))  # fmt: skip
     for cause in found.causes:
         click.echo(printable(f"changed: {cause.name}: {'; '.join(cause.what)} ({cause.how})"))
-    table = [("lever", "rank", *(f"after {stage}" for stage in found.stages), "gain", "by")]
+    table = [
+        ("lever", "rank", *(f"after {stage}" for stage in found.stages), "gain", "by, at one step")
+    ]
     for x in found.levers:
         if x.rank_before == x.rank_after and all(abs(g - 1) < 5e-4 for g in x.gains.values()):
             continue
         before, after = ("-" if r is None else str(r) for r in (x.rank_before, x.rank_after))
-        gains = ["-" if g is None else f"x{g.value:.3f}" for g in (x.gain_before, x.gain_after)]
+        gains = [
+            "-" if g is None else f"{label.partition(':')[0]} x{g.value:.3f}"
+            for label, g in ((x.label_before, x.gain_before), (x.label_after, x.gain_after))
+        ]
         by = ", ".join(f"{stage} x{g:.3f}" for stage, g in x.gains.items() if abs(g - 1) >= 5e-4)
+        by += f" at x{x.factor:.3g}" if by and x.factor is not None else ""
         table.append((
             x.title, f"{before} -> {after}",
             *(str(x.ranks.get(stage, "-")) for stage in found.stages),

@@ -14,9 +14,11 @@ from codesign.report.print_charts import style_charts
 
 _WAY_OUT = "or write .html and print that from a browser"
 _STYLE = """<style>
-th, td, tbody th, th.word, td.word, td:has(.minibar) { min-width: 0; } .wide { min-width: 26mm; }
-td:has(.minibar) { min-width: 21mm; } .minibar { width: 14mm; } .status { padding: 0 .2em; }
-.callout { break-inside: auto; }
+th, td, tbody th, th.word, td.word, td:has(.minibar) { min-width: 0; padding: .9mm .8mm; }
+.wide { min-width: 24mm; } td:has(.minibar) { min-width: 19mm; } .minibar { width: 14mm; }
+.status { padding: 0 .15em; border-width: 1px; font-size: 6pt; }
+.callout, dl.facts { break-inside: auto; } .figures > div { padding: 1.5mm 2mm; }
+.figures dd.detail { font-size: 6.6pt; line-height: 1.25; } .figures dd.value { font-size: 10.5pt; }
 </style>
 """
 """What WeasyPrint lays out otherwise than a browser: it shrinks no table to fit the page."""
