@@ -66,6 +66,16 @@ class Batch:
             for name in self.chars
         }
 
+    def base_times(self, draws: Any = None) -> dict[str, Array]:
+        """(ops,) or (draws, ops) seconds per step of the model on the base, by workload."""
+        if self._times is None:
+            return {
+                name: np.asarray(self.model.times(char.ops, [self.base], draws=draws)[..., 0, :])
+                for name, char in self.chars.items()
+            }
+        times = self._times.times([self.base], draws)[..., 0, :]
+        return {name: times[..., rows] for name, rows in self._rows.items()}
+
     @cached_property
     def _rows(self) -> dict[str, slice]:
         rows, first = {}, 0

@@ -25,7 +25,6 @@ Array = NDArray[np.float64]
 
 _TOP_OPS = 12
 _ROOFLINE_POINTS = 24
-_TRUST_DRAWS = 100
 
 
 def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) -> WorkloadResult:
@@ -41,7 +40,7 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
     return WorkloadResult(
         name=entry.name, title=entry.title or header.title or entry.name, phase=header.phase,
         weight=entry.weight, system=base.name, gpus=header.gpus, step_time_s=step_s,
-        step_time_modelled=_modelled(study, char), tokens_per_s_per_gpu=per_gpu,
+        step_time_modelled=_modelled(study, entry.name), tokens_per_s_per_gpu=per_gpu,
         breakdown=breakdown(char, projection), evidence=_evidence(char, projection),
         binding=study.base_shares[entry.name],
         speed_of_light_s=ideal.bound_s, mfu=_mfu(char, base, step_s),
@@ -105,14 +104,12 @@ def _numbers(column: Any) -> Array:
     return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def _modelled(study: Study, char: Characterization) -> Interval:
+def _modelled(study: Study, name: str) -> Interval:
     """The step composed from the model's own op times, none of them measured."""
-    step = step_of(char)
+    step = step_of(study.chars[name])
     rows = []
-    # Trust needs no fine quantiles; a hundred draws tell, at a quarter of the time.
-    few = study.model.draws(min(_TRUST_DRAWS, study.portfolio.draws), study.portfolio.seed)
-    for joint in (None, few):
-        times = study.model.times(char.ops, [study.base], draws=joint)[..., 0, :]
+    for by_workload in study.base_times:
+        times = by_workload[name]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(step.time_s > 0, times / step.time_s, 1.0)
         ratio = np.where(np.isfinite(ratio) & (ratio > 0), ratio, 1.0)
