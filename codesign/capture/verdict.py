@@ -28,8 +28,10 @@ def problem(outcome: Outcome, settings: Settings, program: str) -> CodesignError
     stepping = [s for s in found if s["steps"] > 0]
     if ended:
         steps = max((int(s["steps"]) for s in stepping), default=0)
+        # Of a process that was killed the last number is up to a second old.
+        more = " or more" if (outcome.exit_code or 0) < 0 else ""
         return DataError(
-            f"{ended}{_exception(found)}, after {steps} steps and before any was captured"
+            f"{ended}{_exception(found)}, after {steps}{more} steps and before any was captured"
         )
     if outcome.interruption is not None:
         return None

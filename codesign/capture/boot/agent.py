@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import signal
 import sys
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from . import markers
 from .settings import Settings
@@ -47,6 +49,9 @@ class Agent:
             self._thread = thread
         if thread == self._thread:
             self.window.boundary()
+            if self.window.done and self.optimizers.counts:
+                names = self.optimizers.names
+                self.status.update(optimizers=[names[k] for k in self.optimizers.counts])
 
     def _optimizer_stepped(self, optimizer: Any) -> None:
         if self.window.done:
@@ -56,26 +61,34 @@ class Agent:
             self.window.restart()
         if ends:
             self.boundary()
-            if self.window.done:
-                names = self.optimizers.names
-                self.status.update(optimizers=[names[k] for k in self.optimizers.counts])
 
     def finish(self) -> None:
         """The process ends."""
         error = getattr(sys, "last_value", None)
         if error is not None:
             text = (str(error).strip().splitlines() or [""])[0]
-            self.status.update(exception=f"{type(error).__name__}: {text}"[:300])
-        self.window.finish("the process ended")
+            name = type(error).__name__
+            self.status.update(exception=f"{name}: {text}"[:300] if text else name)
+        self.window.finish("the process ended", deliver=False)
+        if markers.missing and not self.window.count:
+            text = f"--step-marker {self.settings.marker}: {markers.missing[0]}"
+            self.status.update(state="failed", error=text)
         self.status.update(ended=True)
 
     def forked(self) -> None:
         """A child of fork captures for itself; what its parent has begun is not its own."""
+        self._inherited = self.window  # taking it down here would end the parent's profiler
         self._begin()
+
+    def leaving(self) -> None:
+        """The process ends without a word, as multiprocessing's forked children do."""
+        if self.window.open:
+            self.finish()
 
     def terminate(self, number: int, frame: object) -> None:  # noqa: ARG002
         """Keep what there is, then die of the signal as if nobody had listened."""
-        self.window.finish("terminated")
+        signal.signal(number, signal.SIG_IGN)  # launchers pass on what came directly too
+        self.window.finish("terminated", deliver=False)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
@@ -97,7 +110,17 @@ def attach(settings: Settings) -> None:
     agent.status.update()
     agent.hook()
     atexit.register(agent.finish)
+    setattr(os, "_exit", _told(os._exit, agent))  # noqa: B010 - its type says that it has none
     os.register_at_fork(after_in_child=agent.forked)
     main = threading.current_thread() is threading.main_thread()
     if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, agent.terminate)
+
+
+def _told(leave: Callable[[int], NoReturn], agent: Agent) -> Callable[[int], NoReturn]:
+    @functools.wraps(leave)
+    def wrapped(status: int) -> NoReturn:
+        agent.leaving()
+        leave(status)
+
+    return wrapped

@@ -17,6 +17,7 @@ class _Watch(importlib.abc.MetaPathFinder):
 
     def __init__(self, wanted: dict[str, Callable[[ModuleType], None]]) -> None:
         self._wanted = wanted
+        self._asking: set[str] = set()
 
     def find_spec(
         self,
@@ -25,27 +26,31 @@ class _Watch(importlib.abc.MetaPathFinder):
         target: ModuleType | None = None,  # noqa: ARG002
     ) -> Any:
         """Spec of a wanted module whose loader tells us when it is there."""
-        if fullname not in self._wanted:
+        if fullname not in self._wanted or fullname in self._asking:
             return None
-        then = self._wanted.pop(fullname)
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(fullname, path)
-            if spec is not None and spec.loader is not None:
-                _call_after(spec.loader, then)
-                return spec
+        self._asking.add(fullname)
+        try:
+            for finder in sys.meta_path:
+                if finder is self or not hasattr(finder, "find_spec"):
+                    continue
+                spec = finder.find_spec(fullname, path)
+                if spec is not None and spec.loader is not None:
+                    self._call_after(spec.loader, fullname)
+                    return spec
+        finally:
+            self._asking.discard(fullname)
         return None
 
+    def _call_after(self, loader: Any, fullname: str) -> None:
+        run = loader.exec_module
 
-def _call_after(loader: Any, then: Callable[[ModuleType], None]) -> None:
-    run = loader.exec_module
+        def exec_module(module: ModuleType) -> None:
+            run(module)
+            # A loader may serve many modules, and a spec may be asked for and never used.
+            if module.__name__ == fullname and fullname in self._wanted:
+                self._wanted.pop(fullname)(module)
 
-    def exec_module(module: ModuleType) -> None:
-        run(module)
-        then(module)
-
-    loader.exec_module = exec_module
+        loader.exec_module = exec_module
 
 
 def install() -> None:

@@ -11,7 +11,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -82,6 +84,8 @@ def on_optimizer(stepped: Callable[[Any], None]) -> Callable[[], None]:
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
         stepped(optimizer)
 
+    hook._torchdynamo_disable = True  # type: ignore[attr-defined] # a compiled step is not traced in here
+
     handle = register_optimizer_step_post_hook(hook)
     remove: Callable[[], None] = handle.remove
     return remove
@@ -122,6 +126,8 @@ def on_annotation(name: str, boundary: Boundary) -> None:
 
 
 _called: list[Boundary] = []
+missing: list[str] = []
+"""Marked functions that their module turned out not to have."""
 
 
 def on_function(boundary: Boundary) -> None:
@@ -133,15 +139,42 @@ def wrap_function(module: ModuleType, name: str) -> None:
     """Make a function of a module that was just imported tell when it returns."""
     owner: Any = module
     *path, last = name.split(".")
-    for part in path:
-        owner = getattr(owner, part)
-    original = getattr(owner, last)
+    try:
+        for part in path:
+            owner = getattr(owner, part)
+        held = inspect.getattr_static(owner, last)
+    except AttributeError:
+        missing.append(f"the module {module.__name__} has no {name}")
+        return
+    if isinstance(held, (staticmethod, classmethod)):
+        setattr(owner, last, type(held)(_telling(held.__func__)))
+    else:
+        setattr(owner, last, _telling(getattr(owner, last)))
+
+
+def _telling(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which tells when an outermost call of it returns; one that raises does not."""
+    depth = [0]
+
+    @contextmanager
+    def call() -> Iterator[None]:
+        depth[0] += 1
+        try:
+            yield
+        finally:
+            depth[0] -= 1
+        if not depth[0]:
+            for boundary in _called:
+                boundary()
 
     @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        result = original(*args, **kwargs)
-        for boundary in _called:
-            boundary()
-        return result
+        with call():
+            return original(*args, **kwargs)
 
-    setattr(owner, last, wrapped)
+    @functools.wraps(original)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        with call():
+            return await original(*args, **kwargs)
+
+    return awaited if inspect.iscoroutinefunction(original) else wrapped

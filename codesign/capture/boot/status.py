@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -109,10 +110,12 @@ def software() -> dict[str, str]:
     if torch.version.cuda:
         found["cuda"] = torch.version.cuda
     if torch.cuda.is_available() and torch.cuda.is_initialized():
-        nccl = getattr(torch.cuda, "nccl", None)
-        if nccl is not None and hasattr(nccl, "version"):
-            found["nccl"] = ".".join(map(str, nccl.version()))
-        found["cudnn"] = str(torch.backends.cudnn.version())
+        # Builds without a library raise whatever they like.
+        with contextlib.suppress(Exception):
+            version = torch.cuda.nccl.version()
+            found["nccl"] = version if isinstance(version, str) else ".".join(map(str, version))
+        with contextlib.suppress(Exception):
+            found["cudnn"] = str(torch.backends.cudnn.version())
     return found
 
 

@@ -2,43 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 import time
 from pathlib import Path
-from typing import Any
 
+from . import profiling
 from . import status as facts
 from .settings import Settings
+from .shield import shielded, when_thread_ends
 from .status import Status
 
-_ENDS = (b"}", b"]")
+_HANDOVER_S = 5.0
+"""Time that the thread of the steps has to close its window when another thread must end."""
+_MOST_RESTARTS = 3
+"""Times the window gives way to another profiler before what it has is kept."""
 
 
 class Window:
     """Goes from step to step; `boundary` is called at the end of each.
 
     After ``warmup`` steps ``baseline`` steps are timed as they are, one step lets the
-    profiler settle, ``steps`` steps are profiled, and the trace is written.
+    profiler settle, ``steps`` steps are profiled, and the trace is written. Whatever goes
+    wrong in here, the program goes on.
     """
 
     def __init__(self, settings: Settings, status: Status) -> None:
         self._settings = settings
         self._status = status
-        self._profiler: Any = None
+        self._session: profiling.Session | None = None
         self._last_s = 0.0
         self._plain_s: list[float] = []
         self._profiled_s: list[float] = []
+        self._total = 0
+        self._gave_way = 0
+        self._asked = ""
         self.count = 0
         self.done = False
+        profiling.watch()
 
     @property
     def warm(self) -> bool:
         """Whether the warm-up is over."""
         return self.count >= self._settings.warmup
 
+    @property
+    def open(self) -> bool:
+        """Whether the profiler is at work."""
+        return self._session is not None and not self.done
+
     def restart(self) -> None:
         """Count again from the start: what was taken for a step was none."""
-        if self._profiler is None:
+        if self._session is None:
             self.count = 0
             self._plain_s = []
 
@@ -46,11 +62,23 @@ class Window:
         """A step has ended."""
         if self.done:
             return
+        try:
+            if _recording():
+                return  # into a CUDA graph: nothing was run, and nothing may wait for it
+            if self._asked:
+                self._close(self._asked)
+            else:
+                self._advance()
+        except Exception as error:  # noqa: BLE001 - the user's program comes first
+            self._fail(f"the capture failed: {_line(error)}")
+
+    def _advance(self) -> None:
         self.count += 1
+        self._total += 1
         plan = self._settings
         first, last = plan.warmup, plan.warmup + plan.baseline
-        if self._profiler is not None:
-            self._profiled()
+        if self._session is not None:
+            self._profiled(self._session)
             return
         if first < self.count <= last:
             if self.count == last:
@@ -58,40 +86,39 @@ class Window:
             self._plain_s.append(time.perf_counter() - self._last_s)
         if self.count == first:
             _synchronize()
-        self._status.note(state="stepping", steps=self.count)
-        if self.count == last:
-            self._start()
+        self._status.note(state="stepping", steps=self._total)
+        if self.count >= last:
+            if profiling.busy():
+                self._status.update(waiting="another profiler was at work")
+                self.restart()
+            else:
+                self._start()
         self._last_s = time.perf_counter()
 
     def _start(self) -> None:
-        place = facts.place()
-        self._status.update(**place, device=facts.device(), software=facts.software(),
-                            environment=facts.environment(),
+        place, device = facts.place(), facts.device()
+        self._status.update(**place, device=device, software=facts.software(),
+                            environment=facts.environment(), waiting="", steps=self._total,
                             plain_step_s=self._plain_s)  # fmt: skip
         wanted = self._settings.ranks
         if wanted is not None and place["rank"] not in wanted:
             self.done = True
             self._status.update(state="not wanted")
             return
-        from torch.profiler import ProfilerActivity, profile, schedule, supported_activities
-
-        activities = [a for a in supported_activities() if a != ProfilerActivity.CPU]
-        if facts.device()["type"] == "cpu":
-            activities = []
+        pid = self._status.facts["pid"]
+        path = Path(self._settings.folder) / f"rank-{place['rank']}.pid-{pid}.json"
         try:
-            self._profiler = profile(
-                activities=[ProfilerActivity.CPU, *activities],
-                record_shapes=True,
-                schedule=schedule(wait=0, warmup=1, active=self._settings.steps, repeat=1),
-                on_trace_ready=self._write,
-            )
-            self._profiler.start()
+            with shielded():
+                self._session = profiling.Session(
+                    self._settings.steps, device["type"] != "cpu", path, self._give_way
+                )
         except Exception as error:  # noqa: BLE001 - the user's program comes first
             self._fail(f"the profiler did not start: {_line(error)}")
             return
+        when_thread_ends(lambda: self.finish("its thread ended"))
         self._status.update(state="profiling", profiled=0)
 
-    def _profiled(self) -> None:
+    def _profiled(self, session: profiling.Session) -> None:
         """One more step under the profiler has ended; the first of them let it settle."""
         elapsed = self.count - self._settings.warmup - self._settings.baseline
         now = time.perf_counter()
@@ -102,80 +129,113 @@ class Window:
             self._profiled_s.append(now - self._last_s)
         profiled = len(self._profiled_s)
         self._status.note(
-            steps=self.count, profiled=profiled, profiled_step_s=self._profiled_s,
+            steps=self._total, profiled=profiled, profiled_step_s=self._profiled_s,
             until=time.time(),
         )  # fmt: skip
         if elapsed == 1:
             _synchronize()
             self._status.note(since=time.time())
-        try:
-            self._profiler.step()
-            if profiled >= self._settings.steps:
-                self.done = True
-                self._profiler.stop()
-        except Exception as error:  # noqa: BLE001 - the user's program comes first
-            self._fail(f"the profiler failed: {_line(error)}")
+        if profiled >= self._settings.steps:
+            self._stop(session, last=True)
+        else:
+            session.step()
         self._last_s = time.perf_counter()
 
-    def finish(self, reason: str) -> None:
-        """The process ends, or the window is closed early: keep what there is."""
+    def finish(self, reason: str, deliver: bool = True) -> None:
+        """The process ends, or the window is closed early: keep what there is.
+
+        The profiler belongs to the thread that started it: another one asks, and waits.
+        ``deliver``: signals that come meanwhile are passed on; else the process ends anyway.
+        """
         if self.done:
             return
-        self.done = True
-        self._status.update(cut=reason)
-        if self._profiler is None:
+        session = self._session
+        if session is None or session.thread == threading.get_ident():
+            self._close(reason, deliver)
             return
-        try:
-            self._profiler.stop()
-        except Exception as error:  # noqa: BLE001 - the user's program comes first
-            self._fail(f"the trace was lost: {_line(error)}")
+        self._asked = reason
+        until = time.monotonic() + _HANDOVER_S
+        while not self.done and time.monotonic() < until:
+            if all(t.ident != session.thread for t in threading.enumerate()):
+                break
+            time.sleep(0.02)
+        if not self.done:
+            self.done = True
+            self._status.update(cut=reason, lost="the thread of the steps did not answer")
 
-    def _write(self, profiler: Any) -> None:
-        if not self._profiled_s:
-            return  # the step that was cut is all that there is
-        begin = time.perf_counter()
-        rank = self._status.facts.get("rank", 0)
-        path = Path(self._settings.folder) / f"rank-{rank}.pid-{self._status.facts['pid']}.json"
+    def _close(self, reason: str, deliver: bool = True) -> None:
+        self._status.update(cut=reason, steps=self._total)
+        if self._session is None:
+            self.done = True
+        else:
+            self._stop(self._session, deliver=deliver)
+
+    def _stop(self, session: profiling.Session, last: bool = False, deliver: bool = True) -> None:
+        """End the profiler; after the ``last`` step, or inside of one that does not count."""
+        self.done = True
+        keep = bool(self._profiled_s)
         try:
-            profiler.export_chrome_trace(str(path))
-            _check(path)
+            with shielded(deliver):
+                if last:
+                    session.step()
+                session.stop(keep)
+                if keep:
+                    self._saved(session)
         except Exception as error:  # noqa: BLE001 - the user's program comes first
-            self._fail(f"the trace could not be written to {path}: {_line(error)}")
-            return
+            self._fail(f"the trace could not be written: {_line(error)}")
+
+    def _saved(self, session: profiling.Session) -> None:
         whole = len(self._profiled_s) >= self._settings.steps
         self._status.update(
-            state="saved" if whole else "partial",
-            trace=str(path),
-            export_s=time.perf_counter() - begin,
-        )
+            state="saved" if whole else "partial", trace=str(session.path),
+            export_s=session.export_s, profiled_step_s=self._profiled_s,
+        )  # fmt: skip
+
+    def _give_way(self) -> None:
+        """The program starts a profiler of its own: ours goes, and comes again later."""
+        session = self._session
+        if session is None or self.done:
+            return
+        self._gave_way += 1
+        if session.thread != threading.get_ident() or self._gave_way > _MOST_RESTARTS:
+            self.finish("the program started a profiler of its own")
+            return
+        session.stop(keep=False)
+        self._session = None
+        self._profiled_s = []
+        self.restart()
+        self._status.update(state="stepping", profiled=0, profiled_step_s=[])
 
     def _fail(self, reason: str) -> None:
         self.done = True
+        if self._session is not None:
+            with contextlib.suppress(Exception):
+                self._session.stop(keep=False)
         self._status.update(state="failed", error=reason)
         sys.stderr.write(f"codesign: {reason}\n")
+
+
+def _gpu_in_use() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available() and torch.cuda.is_initialized())
 
 
 def _synchronize() -> None:
     """Wait for the device, where one is in use."""
     import torch
 
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if _gpu_in_use():
         torch.cuda.synchronize()
 
 
-def _check(path: Path) -> None:
-    """Raise OSError if the file does not end as a trace does: the exporter tells nothing."""
-    if not path.exists():
-        raise OSError("nothing was written; is the disk full?")
-    size = path.stat().st_size
-    with path.open("rb") as stream:
-        stream.seek(max(0, size - 64))
-        tail = stream.read().rstrip()
-    if not tail.endswith(_ENDS):
-        path.unlink()
-        raise OSError(f"cut short after {size} bytes; is the disk full?")
+def _recording() -> bool:
+    """Whether the GPU's work is being recorded into a graph instead of run."""
+    import torch
+
+    return _gpu_in_use() and bool(torch.cuda.is_current_stream_capturing())
 
 
-def _line(error: BaseException | None) -> str:
+def _line(error: BaseException) -> str:
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
