@@ -60,6 +60,8 @@ class Study:
     job: Job
     base: Found
     gains: tuple[LeverGain, ...]
+    tried: int = 0
+    """Plans timed on every system."""
 
 
 def study(
@@ -91,7 +93,7 @@ def study(
             system=system, fixed=used[0].step_s / same.step_s,
             replanned=best.step_s / own.step_s, base=best, candidate=own, fits=fits,
         ))  # fmt: skip
-    return Study(job, best, tuple(gains))
+    return Study(job, best, tuple(gains), result.tried)
 
 
 def domain_study(

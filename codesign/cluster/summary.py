@@ -17,6 +17,7 @@ from codesign.cluster.grid import OpTimes, TimeCache
 from codesign.cluster.job import Job
 from codesign.cluster.memory import SPEC_TO_DEVICE
 from codesign.cluster.plan import Plan, Plans
+from codesign.cluster.records import ClusterProjection, NeighbourLoss, Placed, SystemProjection
 from codesign.cluster.search import Found, evaluate, explain, search
 from codesign.hardware.model import PEAK_OF_PRECISION
 from codesign.workload.formulas import (
@@ -28,66 +29,10 @@ from codesign.workload.formulas import (
 if TYPE_CHECKING:
     from codesign.hardware.model import System
 
+__all__ = ["ClusterProjection", "NeighbourLoss", "Placed", "SystemProjection", "model_flops",
+           "neighbours", "placed", "project_job", "scaling_curve"]  # fmt: skip
+
 Z_90 = 1.645
-
-
-class Placed(msgspec.Struct, frozen=True):
-    """One plan on one system."""
-
-    system: str
-    gpus: int
-    plan: str
-    step_s: Interval
-    """90 %: how far published steps that the calibration had not seen were off."""
-    tokens_per_s_gpu: float
-    mfu: float | None
-    """Model FLOPs / (step x dense peak of the linear layers' precision)."""
-    hfu: float | None
-    """With recomputation."""
-    breakdown: dict[str, float]
-    """Exposed seconds by what they go to; they add up to the step."""
-    memory_bytes: dict[str, float]
-    """On the fullest GPU by what holds them; the framework's allocations."""
-    needed_bytes: float
-    """With fragments and what others reserve."""
-    fits: bool
-
-
-class NeighbourLoss(msgspec.Struct, frozen=True):
-    """A discarded plan that differs in one choice."""
-
-    changed: str
-    plan: str
-    loss: float | None
-    """Of step time; None where it does not fit."""
-    reason: str
-
-
-class SystemProjection(msgspec.Struct, frozen=True):
-    """A job on one system, at the plan given and re-planned."""
-
-    system: str
-    fixed: Placed | None
-    """At the plan in use, if one was given and divides the job."""
-    best: Placed | None
-    """At its own best plan; None where nothing fits, or where it was not asked for."""
-    neighbours: tuple[NeighbourLoss, ...] = ()
-    scaling: tuple[Placed, ...] = ()
-    """Best plans at other numbers of GPUs, batch in proportion."""
-
-
-class ClusterProjection(msgspec.Struct, frozen=True):
-    """A job on several systems."""
-
-    job: str
-    gpus: int
-    global_batch: int
-    sequence_length: int
-    precision: str
-    systems: tuple[SystemProjection, ...]
-    tried: int
-    """Plans timed."""
-    warnings: tuple[str, ...] = ()
 
 
 def model_flops(job: Job) -> float:
@@ -169,8 +114,8 @@ def project_job(
     rows = []
     for i, system in enumerate(systems):
         fixed, own = used[i], best[i]
-        near = () if own is None else _neighbours(job, own, model, efficiency, limits)
-        curve = _curve(job, model, system, efficiency, scaling, limits) if reoptimize else ()
+        near = () if own is None else neighbours(job, own, model, efficiency, limits)
+        curve = scaling_curve(job, model, system, efficiency, scaling, limits) if reoptimize else ()
         if reoptimize and own is None:
             warnings.append(f"no plan over {job.gpus} GPUs fits {system.name}")
         rows.append(SystemProjection(
@@ -183,20 +128,25 @@ def project_job(
     )  # fmt: skip
 
 
-def _neighbours(
-    job: Job, own: Found, model: OpTimes, efficiency: Efficiency, limits: Limits
+def neighbours(
+    job: Job,
+    own: Found,
+    model: OpTimes,
+    efficiency: Efficiency = DEFAULT,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[NeighbourLoss, ...]:
-    """The closest neighbour of each choice."""
+    """What the closest neighbour of each choice loses."""
     closest: dict[str, NeighbourLoss] = {}
     for n in explain(job, own, model, efficiency, limits):
         closest.setdefault(n.changed, NeighbourLoss(n.changed, str(n.plan), n.loss, n.reason))
     return tuple(closest.values())
 
 
-def _curve(
+def scaling_curve(
     job: Job, model: OpTimes, system: System, efficiency: Efficiency, scaling: Sequence[int],
-    limits: Limits,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> tuple[Placed, ...]:  # fmt: skip
+    """Best plans at other numbers of GPUs, the batch in proportion; those that fit."""
     points = []
     cache = TimeCache(model, (system,))
     for gpus in scaling:

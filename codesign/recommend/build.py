@@ -19,6 +19,7 @@ from codesign._common.files import sha256
 from codesign.hardware.cost_ranges import draw_inputs
 from codesign.hardware.costs import cost_draws, cost_of, die_note, load_costs
 from codesign.recommend.assumptions import assumptions
+from codesign.recommend.at_scale import portfolio_at_scale
 from codesign.recommend.blind_errors import blind_errors
 from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_warnings, worthwhile
 from codesign.recommend.compare import Older, compare
@@ -125,6 +126,7 @@ def recommend(
         packages=planned.studies(both, len(candidates), price), rank_sensitivity=spread,
         first_moved=moved, first_changes_tried=tried, ledger=ledger(study, evaluation, picks),
         scenarios=scenarios(found, price, backtest),
+        at_scale=portfolio_at_scale(study, evaluation, picks),
     )  # fmt: skip
     if older is None:
         return made

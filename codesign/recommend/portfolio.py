@@ -24,6 +24,7 @@ MAX_STEPS = 50
 """Steps of one lever; each costs a projection of every workload in every draw."""
 MAX_WORKLOADS = 200
 MAX_SCENARIOS = 20
+MAX_GPUS = 100_000
 LARGEST_STEP = 1000.0
 """Factor of a step; no shipped part is a thousand times another in anything."""
 WEIGHTS_NOTE = "weights added up to"
@@ -42,6 +43,8 @@ class WorkloadEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trace: str | None = None
     """Path or pattern of trace files, relative to the portfolio."""
     title: str = ""
+    gpus: int | None = None
+    """Of a recipe that trains: how many GPUs it runs on, to be re-planned over them."""
 
     @property
     def source(self) -> str:
@@ -234,6 +237,10 @@ def _check(portfolio: Portfolio, where: str) -> None:
             )
         if not (math.isfinite(entry.weight) and entry.weight >= 0):
             raise DataError(f"{key}.weight: {entry.weight}, expected a share of 0 or more")
+        if entry.gpus is not None and not 1 <= entry.gpus <= MAX_GPUS:
+            raise DataError(f"{key}.gpus: {entry.gpus}, expected 1 to {MAX_GPUS}")
+        if entry.gpus is not None and not entry.recipe:
+            raise DataError(f"{key}.gpus: only a recipe can be spread over more GPUs")
         if not entry.name:
             raise DataError(f"{key}: {entry.source!r} names no file")
     if not math.isfinite(sum(entry.weight for entry in portfolio.workloads)):

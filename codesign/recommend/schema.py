@@ -8,12 +8,14 @@ import msgspec
 
 # Also read from here, as parts of the file: lower layers make them.
 from codesign._common.scores import Backtest, BacktestRow, Interval, WorkloadBacktestRow
+from codesign.cluster.records import AtScale
 from codesign.recommend.change_records import Changes, Scenario
 
 SCHEMA_VERSION = 1
 
 __all__ = [
-    "SCHEMA_VERSION", "Assumption", "Backtest", "BacktestRow", "BreakdownRow", "Cost", "CostItem",
+    "SCHEMA_VERSION", "Assumption", "AtScale", "Backtest", "BacktestRow", "BreakdownRow", "Cost",
+    "CostItem",
     "FirstByCost", "FirstMoved", "Gap", "GapRow", "Interval", "Ledger", "LedgerRow", "Level",
     "LeverPoint", "LeverResult", "MarginalGain", "OpShare", "Package", "PackageStep",
     "PackageStudy", "PairResult", "Provenance", "RankSensitivity", "RankSpread", "Recommendation",
@@ -507,6 +509,8 @@ class Recommendations(msgspec.Struct, frozen=True):
     first_changes_tried: int = 0
     """Single changes of a weight or cost value that were tried for ``first_moved``."""
     ledger: Ledger | None = None
+    at_scale: tuple[AtScale, ...] = ()
+    """Workloads whose portfolio entry says on how many GPUs they run."""
     scenarios: tuple[Scenario, ...] = ()
     """The list as weighted, then under the weights of each scenario of the portfolio."""
     changes: Changes | None = None

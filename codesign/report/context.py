@@ -13,6 +13,7 @@ from codesign.report.table import Table
 from codesign.report.text import remark, slug
 from codesign.report.views import (
     appendix,
+    at_scale,
     backtest,
     changes,
     costs,
@@ -68,6 +69,7 @@ class ReportView:
     no_verdict: Table | None
     changes: changes.ChangesView | None
     scenarios: scenarios.ScenariosView | None
+    at_scale: tuple[at_scale.AtScaleView, ...]
     software_changes: software.SoftwareView
     packages: packages.PackagesView | None
     sensitivity: sensitivity.SensitivityView | None
@@ -111,6 +113,7 @@ def build(recs: Recommendations) -> ReportView:
         no_verdict=verdicts.no_verdict(recs, lever_hrefs),
         changes=changes.changes_view(recs, lever_hrefs),
         scenarios=scenarios.scenarios_view(recs, lever_hrefs),
+        at_scale=at_scale.at_scale_views(recs, lever_hrefs),
         software_changes=software.software_view(recs, lever_hrefs),
         packages=packages.packages_view(recs, lever_hrefs),
         sensitivity=sensitivity.sensitivity_view(recs, lever_hrefs),
