@@ -12,7 +12,7 @@ import pytest
 from codesign.report import render_html
 from codesign.report.charts.palette import _SPARE, _STYLES
 from codesign.report.environment import shipped_templates
-from tests.report.test_packages import recs
+from tests.report.packages_case import recs
 
 CSS = (shipped_templates() / "assets" / "report.css").read_text(encoding="utf-8")
 

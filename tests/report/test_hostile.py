@@ -10,10 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from codesign.recommend.schema import Recommendations
+from codesign.recommend.schema import (
+    FirstMoved,
+    Ledger,
+    LedgerRow,
+    PackageStudy,
+    Recommendations,
+)
 from codesign.report import render_html, render_markdown
 from codesign.report.text import ellipsis, escape_markdown, printable, sentence, slug
 from tests.report.factory import recommendations
+from tests.report.packages_case import HBM, study
+from tests.report.packages_case import recs as full
 from tests.report.reading import Page, normal, read_html, read_markdown_tables
 
 HOSTILE = {
@@ -69,7 +77,22 @@ def poisoned(name: str) -> Recommendations:
         pairs=(change(recs.pairs[0], levers=(name, name), label=name),),
         assumptions=(change(recs.assumptions[0], name=name, source=name),),
         provenance=change(recs.provenance, model=name, inputs={name: name}, software={name: name}),
+        packages=(poisoned_study(name),),
+        rank_sensitivity=(change(full().rank_sensitivity[0], lever=name),),
+        first_moved=(FirstMoved(name, "cost", name, name),),
+        ledger=Ledger(name, False, (LedgerRow(name, "", {"measured": 1.0}),
+                                    LedgerRow(name, name, {"measured": 1.0}))),
     )  # fmt: skip
+
+
+def poisoned_study(name: str) -> PackageStudy:
+    change = msgspec.structs.replace
+    step = change(HBM, lever=name, title=name, label=name)
+    made = study()
+    front = tuple(change(p, steps=(step,)) if p.steps else p for p in made.front)
+    marginal = tuple(change(m, lever=name, title=name, label=name) for m in made.marginal)
+    return change(made, front=front, marginal=marginal, left_out={name: name},
+                  baseline_source=name)  # fmt: skip
 
 
 @cache
