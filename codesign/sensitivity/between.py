@@ -50,7 +50,7 @@ class Between(msgspec.Struct, frozen=True):
     nugget_sd: float
     """Part of ``residual_sd`` that not even the nearest shape shares: choice of kernels, noise."""
     kernel_sd: float
-    """Spread between families of kernels, for one that no training GPU ran."""
+    """Spread between families of kernels, for one that no training GPU with HBM ran."""
     kernel_own_sd: float
     """Of an op around it, beyond ``residual_sd``."""
     method: str

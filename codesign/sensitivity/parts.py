@@ -31,7 +31,8 @@ class Part:
     stand_in: bool
     """The unit is that of another precision: the own one was never measured."""
     strange: bool
-    """The unit is that of another family of kernels: no training GPU ran the own one."""
+    """The unit is that of another family of kernels, or was fitted on GDDR parts alone: no
+    training GPU with HBM ran the own one."""
 
     def theta(self, z: Array, effects: Array) -> Array:
         """Natural parameters at ``z`` with the (effects,) of a family."""
