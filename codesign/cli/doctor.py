@@ -40,7 +40,7 @@ def _inspect() -> dict[str, dict[str, str]]:
 
 _PACKAGES = (
     "codesign", "numpy", "pandas", "scipy", "statsmodels", "pyarrow", "aiconfigurator-core",
-    "torch", "nvidia-ml-py",
+    "torch", "nvidia-ml-py", "weasyprint",
 )  # fmt: skip
 
 
