@@ -58,6 +58,9 @@ def test_what_each_adds_last_is_in_its_table_and_in_its_section() -> None:
         "+25 % adds x1.070 [1.060, 1.080] to all of HBM bandwidth +50 %; by itself it is "
         "x1.050 [1.040, 1.060]"
     )
+    # HBM bandwidth is the whole set, so there are no others.
+    hbm = next(x for x in recs().levers if x.lever == "hbm_bandwidth")
+    assert "After the others" not in dict(company(recs(), hbm))
     assert facts["In pairs"] == "competes with SM clock (0.9540 [0.9300, 0.9800])"
     assert facts["After the others"] in page().text
 

@@ -102,7 +102,8 @@ def company(recs: Recommendations, lever: LeverResult) -> tuple[tuple[str, str],
     facts = []
     study = recs.packages[0] if recs.packages else None
     added = next((m for m in study.marginal if m.lever == lever.lever), None) if study else None
-    if study is not None and added is not None:
+    alone = study is not None and len(study.front[study.marginal_to].steps) < 2
+    if study is not None and added is not None and not (alone and added.inside):
         whole = package_label(study.front[study.marginal_to].steps)
         others = "the others of" if added.inside else "all of"
         facts.append((
