@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from codesign._common.errors import CodesignError, DataError, UsageError, one_of
-from codesign._common.files import data_dir
+from codesign._common.files import data_dir, read_bytes
 from codesign._common.text import quoted
-from codesign._common.yamlfiles import load_yaml
+from codesign._common.yamlfiles import MAX_YAML_BYTES, load_yaml
 from codesign.hardware import validate
 from codesign.hardware._section import Section
 from codesign.hardware.model import Gpu, System
@@ -81,7 +81,11 @@ def gpu_of_device(device: str) -> Gpu:
 
     Raises UsageError, since a guess would silently take another part's peaks.
     """
-    devices = _devices()
+    # Most files never mention the device and need no parsing; YAML may write it with escapes,
+    # so that where none does all are read.
+    devices = _devices(device)
+    if device not in devices:
+        devices = _devices()
     if device not in devices:
         raise UsageError(
             f"device {device!r} is not in the hardware library; pass --system with a name from "
@@ -95,7 +99,10 @@ def system_of_gpu(gpu: str) -> System:
 
     Raises UsageError if there is none or more than one.
     """
-    found = [s for s in map(load_system, list_systems()) if s.gpu.name == gpu]
+    near = [name for name, path in sorted(_paths("systems").items()) if _mentions(path, gpu)]
+    found = [s for s in map(load_system, near) if s.gpu.name == gpu]
+    if not found:
+        found = [s for s in map(load_system, list_systems()) if s.gpu.name == gpu]
     if len(found) != 1:
         names = ", ".join(s.name for s in found) or "none"
         raise UsageError(f"systems with GPU {gpu!r}: {names}; pass --system to say which")
@@ -174,10 +181,19 @@ def _paths(kind: str) -> dict[str, Path]:
     return found
 
 
-def _devices() -> dict[str, str]:
-    """Spec name by device name. Raises DataError if two files claim one device."""
+def _mentions(path: Path, text: str) -> bool:
+    return text.encode("utf-8", "replace") in read_bytes(path, MAX_YAML_BYTES)
+
+
+def _devices(wanted: str | None = None) -> dict[str, str]:
+    """Spec name by device name, of all files or of those that mention the one ``wanted``.
+
+    Raises DataError if two files claim one device.
+    """
     owner: dict[str, str] = {}
     for name, path in _paths("gpus").items():
+        if wanted is not None and not _mentions(path, wanted):
+            continue
         for alias in read_gpu(path).aliases:
             if owner.setdefault(alias, name) != name:
                 raise DataError(f"{path}: aliases: {alias!r} is also claimed by {owner[alias]}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pandas as pd
 
 from codesign._common.text import encodable
@@ -56,9 +57,9 @@ def read_capture(
         shaped = add_shapes(trace, execution, str(path))
     char, devices = examine_rank(trace, str(path), options.system)
     # The job names the workload; a path may hold what is no text.
-    char = char.with_header(notes=char.header.notes + shaped, workload="")
+    header = msgspec.structs.replace(char.header, notes=char.header.notes + shaped, workload="")
     return Capture(
         metadata.distributed(trace.metadata).rank,
         SourceFile(encodable(path.name), trace.sha256, trace.size),
-        char.header, char.ops, devices,
+        header, char.ops, devices,
     )  # fmt: skip

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from codesign._common.errors import UsageError
 from codesign._common.text import encodable
 from codesign.hardware import load_system
@@ -75,13 +77,15 @@ def read_kineto(
     if len(files) == 1 and recorded[0] is None:
         notes += (f"rank {ranks[0]}: the trace does not record it",)
     ops = char.ops.assign(source=encodable(files[lead].name)).astype({"source": "string"})
-    return Characterization(char.header, ops).with_header(
+    header = msgspec.structs.replace(
+        char.header,
         workload=workload or _stem(files[lead]),
         ranks=tuple(sorted(ranks)),
         gpus=max(char.header.gpus, len(files)),
         sources=tuple(c.source for c in captures),
         notes=notes,
     )
+    return Characterization(header, ops)
 
 
 def _stem(path: Path) -> str:
