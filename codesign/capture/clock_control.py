@@ -5,10 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import IO
 
 from codesign._common.errors import DataError, UsageError
-from codesign.capture.nvml import open_nvml
+from codesign.capture.nvml import Nvml, open_nvml
 
 _GUARD_S = 30.0
 
@@ -24,9 +25,8 @@ def locked_clock(clock_hz: float) -> Iterator[None]:
     with open_nvml() as nvml:
         if isinstance(nvml, str):
             raise UsageError(f"--lock-clock: {nvml}")
-        gpus = range(nvml.count)
-        guard = subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-m", "codesign.capture.clock_guard", *map(str, gpus)],
+        guard = subprocess.Popen(
+            [sys.executable, "-m", "codesign.capture.clock_guard"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         assert guard.stdin is not None
@@ -34,22 +34,42 @@ def locked_clock(clock_hz: float) -> Iterator[None]:
         try:
             if not guard.stdout.readline():
                 raise UsageError("--lock-clock: the process that would undo it did not start")
-            for index in gpus:
-                refused = nvml.lock_clock(index, clock_hz)
-                if refused:
-                    raise UsageError(
-                        f"--lock-clock: GPU {index} refuses ({refused}); it needs root, and a "
-                        "clock that nvidia-smi -q -d SUPPORTED_CLOCKS lists"
-                    )
+            _lock_all(nvml, clock_hz, guard.stdin)
             yield
         finally:
-            guard.stdin.close()
-            guard.stdout.close()
-            try:
-                code = guard.wait(_GUARD_S)
-            except subprocess.TimeoutExpired:
-                code = 1
-            if code:
-                raise DataError(
-                    "the clocks could not be let go: run sudo nvidia-smi --reset-gpu-clocks"
-                )
+            _let_go(guard)
+
+
+def _lock_all(nvml: Nvml, clock_hz: float, guard: IO[bytes]) -> None:
+    for index in range(nvml.count):
+        _tell(guard, f"+{index}")  # first, since we may be killed right after the lock
+        refused = nvml.lock_clock(index, clock_hz)
+        if refused:
+            _tell(guard, f"-{index}")
+            raise UsageError(
+                f"--lock-clock: GPU {index} refuses ({refused}); it needs root, and a "
+                "clock that nvidia-smi -q -d SUPPORTED_CLOCKS lists"
+            )
+
+
+def _tell(guard: IO[bytes], text: str) -> None:
+    try:
+        guard.write(f"{text}\n".encode())
+        guard.flush()
+    except OSError as error:
+        raise UsageError("--lock-clock: the process that would undo it has ended") from error
+
+
+def _let_go(guard: subprocess.Popen[bytes]) -> None:
+    """Have the guard reset the clocks. Raises DataError if it could not."""
+    assert guard.stdin is not None
+    assert guard.stdout is not None
+    with suppress(OSError):
+        guard.stdin.close()
+    try:
+        code = guard.wait(_GUARD_S)
+    except subprocess.TimeoutExpired:
+        code = 1
+    guard.stdout.close()
+    if code:
+        raise DataError("the clocks could not be let go: run sudo nvidia-smi --reset-gpu-clocks")

@@ -1,7 +1,8 @@
-"""``python -m codesign.capture.clock_guard INDEX...``: lets clocks go when its parent is gone.
+"""``python -m codesign.capture.clock_guard``: lets clocks go when its parent is gone.
 
-Reads its standard input until that ends, which it does however the parent ends, killed ones
-included; then resets the locked clocks of the GPUs. Signals to the terminal do not reach it.
+Its standard input tells which GPUs are to be let go, ``+INDEX`` before a lock and ``-INDEX``
+where that was refused; it ends however the parent ends, by SIGKILL too, and then the clocks
+are reset. Signals to the terminal do not reach it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,16 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    sys.stdin.read()
+    held: set[int] = set()
+    for line in sys.stdin:
+        index = int(line[1:])
+        held = held | {index} if line.startswith("+") else held - {index}
+    if not held:
+        return
     with open_nvml() as nvml:
         if isinstance(nvml, str):
             sys.exit(1)
-        failed = [index for index in map(int, sys.argv[1:]) if nvml.release_clock(index)]
+        failed = [index for index in sorted(held) if nvml.release_clock(index)]
     sys.exit(1 if failed else 0)
 
 

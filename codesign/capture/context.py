@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from codesign._common.errors import InsufficientDataError, UsageError
+from codesign._common.errors import CodesignError, InsufficientDataError, UsageError
 from codesign.capture.boot import markers
 from codesign.capture.boot.settings import Settings
 from codesign.capture.boot.status import Status
 from codesign.capture.boot.window import Window
-from codesign.capture.conditions import Conditions, observed
+from codesign.capture.conditions import Conditions
 from codesign.capture.finish import finish
-from codesign.capture.live import keep
+from codesign.capture.live import check_writable, keep
+from codesign.capture.observe import observed
 from codesign.capture.session import captured, session, statuses
 from codesign.workload.characterization import Characterization
 
@@ -43,8 +47,9 @@ class Capture:
         system: name of the system, where the device does not tell it.
         keep_traces: folder for the raw traces.
 
-    Raises UsageError on entry inside another capture, InsufficientDataError on exit if no
-    step was captured.
+    Raises UsageError on entry inside another capture or without PyTorch, DataError if
+    ``output`` cannot be written, InsufficientDataError on exit if no step was captured. An
+    exception of the block itself always comes through.
     """
 
     def __init__(
@@ -61,6 +66,7 @@ class Capture:
         self._keep = None if keep_traces is None else Path(keep_traces)
         self._explicit = False
         self._stack = ExitStack()
+        self._folder = ""
         self._conditions = Conditions()
         self._window: Window | None = None
         self.status: Status | None = None
@@ -75,25 +81,38 @@ class Capture:
     def __enter__(self) -> Capture:
         if _active:
             raise UsageError("a capture is already running in this process")
-        self._settings = self._stack.enter_context(session(self._settings))
-        self._conditions = self._stack.enter_context(observed())
-        self.status = Status(self._settings.folder)
-        self._window = Window(self._settings, self.status)
-        optimizers = markers.OptimizerSteps()
-
-        def stepped(optimizer: object) -> None:
-            assert self._window is not None
-            if self._explicit or self._window.done:
-                return
-            ends, void = optimizers.stepped(optimizer, self._window.warm)
-            if void:
-                self._window.restart()
-            if ends:
-                self._window.boundary()
-
-        self._stack.callback(markers.on_optimizer(stepped))
+        if importlib.util.find_spec("torch") is None:
+            raise UsageError("codesign.capture needs PyTorch: pip install 'codesign[live]'")
+        if self._output is not None:
+            check_writable(self._output)
+        self._explicit = False
+        self.characterization = None
+        with ExitStack() as stack:  # undone if anything of it fails
+            own = stack.enter_context(session(self._settings))
+            self._conditions = stack.enter_context(observed())
+            self.status = Status(own.folder)
+            self._window = Window(own, self.status)
+            stack.callback(markers.on_optimizer(self._stepped(markers.OptimizerSteps())))
+            self._folder = own.folder
+            self._stack = stack.pop_all()
         _active.append(self)
         return self
+
+    def _stepped(self, optimizers: markers.OptimizerSteps) -> Callable[[object], None]:
+        thread = threading.get_ident()
+
+        def stepped(optimizer: object) -> None:
+            window = self._window
+            other = threading.get_ident() != thread  # a thread that trains something else
+            if window is None or window.done or self._explicit or other:
+                return
+            ends, void = optimizers.stepped(optimizer, window.warm)
+            if void:
+                window.restart()
+            if ends:
+                window.boundary()
+
+        return stepped
 
     def step(self) -> None:
         """Say that a step has ended."""
@@ -114,26 +133,36 @@ class Capture:
         with self._stack:
             cut = "" if error is None else f"{type(error).__name__} inside the capture"
             window.finish(cut or "the block ended")
-            found = statuses(self._settings.folder)
-            self._conditions.statuses = found
-            ranks = captured(found)
-            if ranks:
-                whole = ranks[0]["state"] == "saved"
-                done = f"{len(ranks[0]['profiled_step_s'])} of {self._settings.steps} steps"
-                self.characterization, paths = finish(
-                    found, workload=self._workload, system=self._system,
-                    conditions=self._conditions,
-                    incomplete="" if whole else f"{done}: {cut or 'the block ended'}",
-                )  # fmt: skip
-                keep(paths, self._keep)
-                if self._output is not None:
-                    self.characterization.save(self._output)
-            elif error is None:
-                failed = next((s["error"] for s in found if s.get("error")), None)
-                raise InsufficientDataError(
-                    failed or f"{window.count} steps in all, and {self._settings.steps_needed} "
-                    "are needed; run more of them, or lower steps, warmup, baseline"
-                )  # fmt: skip
+            try:
+                self._conclude(window, cut)
+            except CodesignError as failure:
+                if error is None:
+                    raise
+                sys.stderr.write(f"codesign: {failure}\n")
+
+    def _conclude(self, window: Window, cut: str) -> None:
+        found = statuses(self._folder)
+        self._conditions.enough()
+        self._conditions.statuses = found
+        ranks = captured(found)
+        if ranks:
+            whole = ranks[0]["state"] == "saved"
+            done = f"{len(ranks[0]['profiled_step_s'])} of {self._settings.steps} steps"
+            self.characterization, paths = finish(
+                found, workload=self._workload, system=self._system,
+                conditions=self._conditions,
+                incomplete="" if whole else f"{done}: {cut or 'the block ended'}",
+            )  # fmt: skip
+            keep(paths, self._keep)
+            if self._output is not None:
+                self.characterization.save(self._output)
+        elif not cut:
+            failed = next((s["error"] for s in found if s.get("error")), None)
+            raise InsufficientDataError(
+                failed
+                or f"{window.count} steps in all, and {self._settings.steps_needed} "
+                "are needed; run more of them, or lower steps, warmup, baseline"
+            )
 
 
 def step() -> None:

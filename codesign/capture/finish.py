@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from codesign._common.errors import DataError
+from codesign._common.errors import DataError, UsageError
 from codesign._common.units import format_si
 from codesign.capture import cpu_device
 from codesign.capture.session import captured
+from codesign.capture.sm_count import limited
+from codesign.hardware import gpu_of_device
 from codesign.sources.kineto import read_kineto
 from codesign.workload.characterization import Characterization, Reliability
 from codesign.workload.schema import PHASES
@@ -59,6 +61,7 @@ def finish(
     char = read_kineto(paths, workload=workload, system=system)
     char = _labelled(char, ranks, on_cpu)
     char = _compared(_described(char, ranks[0].get("described", {})), ranks)
+    char = _sms_given(char, ranks[0])
     if conditions is not None:
         char = conditions.record(char)
     if incomplete:
@@ -132,6 +135,17 @@ def _described(char: Characterization, facts: Mapping[str, Any]) -> Characteriza
     return char
 
 
+def _sms_given(char: Characterization, lead: Mapping[str, Any]) -> Characterization:
+    """A limit on SMs that did not take effect must not look like one that did."""
+    device = lead["device"]
+    try:
+        whole = gpu_of_device(str(device["name"])).sm_count
+    except UsageError:
+        return char
+    doubt = limited(lead.get("environment", {}), float(device.get("sm_count") or 0), whole)
+    return _warn(char, doubt, ("step_time",)) if doubt else char
+
+
 def _compared(char: Characterization, ranks: Sequence[Mapping[str, Any]]) -> Characterization:
     """What the profiler cost: the same steps by the wall clock with it and without."""
     lead = ranks[0]
@@ -141,7 +155,8 @@ def _compared(char: Characterization, ranks: Sequence[Mapping[str, Any]]) -> Cha
     totals = dict(char.header.totals)
     totals["wall_step_time_s"] = math.fsum(profiled) / len(profiled)
     if not plain:
-        return char.with_header(totals=totals)
+        note = "overhead of profiling: not measured, no baseline steps were asked for"
+        return char.with_header(totals=totals, notes=(*char.header.notes, note))
     before = math.fsum(plain) / len(plain)
     after = totals["wall_step_time_s"]
     overhead = after / before - 1.0
@@ -150,6 +165,8 @@ def _compared(char: Characterization, ranks: Sequence[Mapping[str, Any]]) -> Cha
         f"overhead of profiling: {overhead:+.1%} ({format_si(after, 's')} a step with it, "
         f"{format_si(before, 's')} over {len(plain)} steps without)"
     )
+    if overhead < 0:
+        note += "; steps differ among themselves by more than it costs"
     char = char.with_header(totals=totals, notes=(*char.header.notes, note))
     if overhead > HIGH_OVERHEAD:
         char = _warn(

@@ -6,8 +6,10 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ from codesign.capture.session import environment, settled, statuses
 _POLL_S = 0.1
 GRACE_S = 15.0
 """Time that a process has to save its trace after SIGTERM."""
+_FORWARD_S = 2.0
+"""Time that a launcher has to pass a signal on to ranks in sessions of their own."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ def run(
     stop: bool = False,
     extra: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda _: None,
+    captured: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run ``command`` to its end with the capture in every Python process of it.
 
@@ -53,6 +58,7 @@ def run(
         stop: end the command as soon as the window is captured.
         extra: environment variables beside ours.
         say: told what happens.
+        captured: called once every window is over.
 
     Raises UsageError if the command cannot be started.
     """
@@ -66,7 +72,8 @@ def run(
         raise UsageError(f"cannot run {command[0]!r}: {error.strerror or error}") from error
     ended_by, interruption = "itself", None
     try:
-        ended_by = _watch(child, settings, begin, timeout_s, stop, say)
+        with _hangup():
+            ended_by = _watch(child, settings, begin, timeout_s, stop, say, captured)
         if ended_by != "itself":
             _end(child, settings, signal.SIGTERM)
     except (KeyboardInterrupt, SystemExit) as error:
@@ -88,7 +95,7 @@ def run(
 
 def _watch(
     child: subprocess.Popen[bytes], settings: Settings, begin: float, timeout_s: float | None,
-    stop: bool, say: Callable[[str], None],
+    stop: bool, say: Callable[[str], None], captured: Callable[[], None],
 ) -> str:  # fmt: skip
     """Wait until the command ends or has to; returns why."""
     done = False
@@ -101,6 +108,8 @@ def _watch(
         found = statuses(settings.folder)
         say(_progress(found, settings))
         done = settled(found)
+        if done:
+            captured()
         if done and stop:
             return "stop"
         if timeout_s is not None and not done and time.monotonic() - begin > timeout_s:
@@ -120,29 +129,64 @@ def _progress(found: list[dict[str, Any]], settings: Settings) -> str:
     return f"warming up: step {skipped} of {settings.warmup + settings.baseline}"
 
 
+@contextmanager
+def _hangup() -> Iterator[None]:
+    """End as by SIGTERM when the terminal goes, which the command would not notice.
+
+    Not under nohup, which has that signal ignored.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGHUP) is not signal.SIG_DFL:
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:  # noqa: ARG001
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGHUP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def _end(child: subprocess.Popen[bytes], settings: Settings, number: int) -> None:
-    """Send a signal to all of the command, and SIGKILL to what is left of it after a while."""
-    _send(child, settings, number)
+    """Send a signal to all of the command, and SIGKILL to what is left of it after a while.
+
+    Launchers put their ranks into sessions of their own and pass signals on: a rank that gets
+    one twice may die of the second while it saves. Only those that none reached get ours.
+    """
+    begin = time.monotonic()
+    _send(child, [], number)
     if number != signal.SIGKILL:
-        deadline = time.monotonic() + GRACE_S
-        while time.monotonic() < deadline:
+        forwarded = False
+        while time.monotonic() - begin < GRACE_S:
             child.poll()
-            if child.returncode is not None and not _alive(settings):
-                break
+            alive = _alive(settings)
+            if child.returncode is not None and not alive:
+                return
+            orphaned = child.returncode is not None or time.monotonic() - begin > _FORWARD_S
+            if orphaned and not forwarded:
+                forwarded = True
+                _send_ranks(child, alive, number)
             time.sleep(_POLL_S)
-        _send(child, settings, signal.SIGKILL)
+    _send(child, _alive(settings), signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.wait(5.0)
 
 
-def _send(child: subprocess.Popen[bytes], settings: Settings, number: int) -> None:
-    # Launchers put their ranks into sessions of their own, so the group is not all of it.
-    if child.returncode is None:
+def _send(child: subprocess.Popen[bytes], pids: list[int], number: int) -> None:
+    """To the command's group, and to these processes of others."""
+    if child.returncode is None:  # else its number may be another's by now
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(child.pid, number)
-    for pid in _alive(settings):
+    _send_ranks(child, pids, number)
+
+
+def _send_ranks(child: subprocess.Popen[bytes], pids: list[int], number: int) -> None:
+    for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            if os.getpgid(pid) != child.pid:
+            if child.returncode is not None or os.getpgid(pid) != child.pid:
                 os.kill(pid, number)
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from codesign._common.errors import CodesignError, DataError, UsageError
 from codesign.capture.boot import markers
 from codesign.capture.boot.settings import Settings
-from codesign.capture.conditions import observed
 from codesign.capture.finish import finish
 from codesign.capture.launch import Outcome, run
+from codesign.capture.observe import observed
 from codesign.capture.session import captured, session
 from codesign.capture.verdict import problem
 from codesign.workload.characterization import Characterization
@@ -30,6 +30,8 @@ class Result:
     """Ctrl-C or SIGTERM, to be raised once the results are safe."""
     traces: tuple[Path, ...] = ()
     """Raw traces that were kept."""
+    journal: Path | None = None
+    """Of a calibration that is whole: to be removed once its result is saved."""
 
 
 def characterize_command(
@@ -42,6 +44,7 @@ def characterize_command(
     stop: bool = False,
     keep_traces: Path | None = None,
     extra: Mapping[str, str] | None = None,
+    held_clock_hz: float | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Run ``command`` with the capture in each of its Python processes.
@@ -55,6 +58,7 @@ def characterize_command(
         stop: end the command once it is.
         keep_traces: folder for the raw traces, where they are to be kept.
         extra: environment variables for the command.
+        held_clock_hz: SM clock that is being held meanwhile, to be compared with what was seen.
         say: told what happens.
 
     Raises UsageError for a command that cannot be started or a wrong marker. Whatever else
@@ -69,8 +73,12 @@ def characterize_command(
     settings = replace(settings, warmup=max(1, settings.warmup))
     with session(settings) as own:
         with observed() as conditions:
-            outcome = run(command, own, timeout_s=timeout_s, stop=stop, extra=extra, say=say)
+            outcome = run(
+                command, own, timeout_s=timeout_s, stop=stop, extra=extra, say=say,
+                captured=conditions.enough,
+            )  # fmt: skip
         conditions.statuses = outcome.statuses
+        conditions.held_clock_hz = held_clock_hz
         error = problem(outcome, own, " ".join([Path(command[0]).name, *command[1:2]]))
         if not captured(list(outcome.statuses)):
             return Result(None, error, outcome.interruption)
@@ -80,9 +88,12 @@ def characterize_command(
                 outcome.statuses, workload=workload, system=system, conditions=conditions,
                 incomplete=_incomplete(outcome, own, error),
             )  # fmt: skip
-            kept = keep(paths, keep_traces)
         except CodesignError as failure:
             return Result(None, error or failure, outcome.interruption)
+        try:
+            kept = keep(paths, keep_traces)
+        except DataError as failure:
+            return Result(char, error or failure, outcome.interruption)
     return Result(char, error, outcome.interruption, kept)
 
 
@@ -97,16 +108,26 @@ def _incomplete(outcome: Outcome, settings: Settings, error: CodesignError | Non
 
 
 def keep(paths: Sequence[Path], folder: Path | None) -> tuple[Path, ...]:
-    """Copy the traces into ``folder`` as rank-N.json. Raises DataError if that fails."""
+    """Copy the traces into ``folder`` as rank-N.json, in place of those of an earlier run.
+
+    Raises DataError if that fails.
+    """
     if folder is None:
         return ()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for old in kept_traces(folder):  # of a run on more ranks, they would be read as its own
+            old.unlink()
         return tuple(
             Path(shutil.copyfile(p, folder / f"{p.name.split('.')[0]}.json")) for p in paths
         )
     except OSError as error:
         raise DataError(f"{folder}: cannot keep the traces: {error.strerror or error}") from error
+
+
+def kept_traces(folder: Path) -> list[Path]:
+    """What `keep` left in a folder."""
+    return sorted(p for p in folder.glob("rank-*.json") if p.stem[5:].isdigit())
 
 
 def check_writable(path: Path) -> None:

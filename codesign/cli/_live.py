@@ -6,7 +6,7 @@ import functools
 import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,23 +205,56 @@ def run_command(
     system: str | None, quiet: bool, marker: str = "optimizer",
 ) -> Result:  # fmt: skip
     """Run a command under capture."""
+    from codesign._common.errors import DataError
     from codesign.capture.clock_control import locked_clock
     from codesign.capture.live import characterize_command
     from codesign.capture.sm_count import mps_environment
 
+    settings = _settings(live, marker)
     extra = {} if live.sm_percent is None else mps_environment(live.sm_percent)
-    clock = nullcontext() if live.lock_clock is None else locked_clock(live.lock_clock * 1e6)
-    with Progress(f"running {command[0]}", quiet) as progress, clock:
-        return characterize_command(
-            command, _settings(live, marker),
-            workload=workload or output.stem,
-            system=system,
-            timeout_s=1800.0 if live.timeout is None else live.timeout,
-            stop=live.stop,
-            keep_traces=output.with_suffix(".traces") if live.keep_trace else None,
-            extra=extra,
-            say=progress.say,
-        )  # fmt: skip
+    clock_hz = None if live.lock_clock is None else live.lock_clock * 1e6
+    result = None
+    with Progress(f"running {command[0]}", quiet) as progress:
+        try:
+            with nullcontext() if clock_hz is None else locked_clock(clock_hz):
+                result = characterize_command(
+                    command, settings,
+                    workload=workload or output.stem,
+                    system=system,
+                    timeout_s=1800.0 if live.timeout is None else live.timeout,
+                    stop=live.stop,
+                    keep_traces=output.with_suffix(".traces") if live.keep_trace else None,
+                    extra=extra,
+                    held_clock_hz=clock_hz,
+                    say=progress.say,
+                )  # fmt: skip
+        except DataError as error:
+            if result is None:
+                raise
+            # The clocks were not let go; what was captured under them is none the worse.
+            result = replace(result, error=error)
+    return result
+
+
+def goes_on(live: LiveOptions, output: Path) -> bool:
+    """Whether ``output`` is what a calibration that broke off left: the next may replace it."""
+    if not live.calibrate:
+        return False
+    from codesign.capture.calibrate.run import journal_path
+
+    return journal_path(output).exists()
+
+
+def check_traces(live: LiveOptions, output: Path, force: bool) -> None:
+    """Refuse to replace the traces of an earlier run, unless forced."""
+    if not live.keep_trace or force:
+        return
+    from codesign._common.errors import UsageError
+    from codesign.capture.live import kept_traces
+
+    folder = output.with_suffix(".traces")
+    if kept_traces(folder):
+        raise UsageError(f"{folder}: holds traces; pass --force to overwrite them")
 
 
 def run_calibration(live: LiveOptions, *, output: Path, system: str | None, quiet: bool) -> Result:
@@ -238,6 +271,8 @@ def run_calibration(live: LiveOptions, *, output: Path, system: str | None, quie
 
 def end(result: Result, output: Path) -> None:
     """Raise what went wrong with a run, now that its results are safe."""
+    if result.journal is not None:
+        result.journal.unlink(missing_ok=True)
     kept = f"; what was captured is in {output}, marked incomplete" if _partial(result) else ""
     if result.interruption is not None:
         warn(f"interrupted{kept or '; nothing was captured'}")

@@ -19,7 +19,16 @@ from codesign.cli._common import (
     wrote,
 )
 from codesign.cli._kinds import expect
-from codesign.cli._live import LiveOptions, check_live, end, live_options, print_workloads, run_live
+from codesign.cli._live import (
+    LiveOptions,
+    check_live,
+    check_traces,
+    end,
+    goes_on,
+    live_options,
+    print_workloads,
+    run_live,
+)
 
 if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
@@ -122,11 +131,12 @@ def command(
         raise click.UsageError("give the file to write with -o FILE.parquet")
     check_overwrite(
         [output],
-        force,
+        force or goes_on(live, output),
         inputs=_inputs(recipe, [*traces, *executions, *counters, *map(Path, files)]),
         suffix=".parquet",
     )
     if running:
+        check_traces(live, output, force)
         outcome = run_live(live, files, workload, output=output, system=system, quiet=quiet)
         if outcome.characterization is not None:
             _finish(outcome.characterization, output, quiet, said_later="incomplete")

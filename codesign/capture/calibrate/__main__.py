@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from codesign._common.errors import DataError
 from codesign.capture.boot import status as facts
 from codesign.capture.calibrate import journal, measure
 from codesign.capture.calibrate.points import effort_of, points
@@ -34,7 +36,7 @@ def main() -> None:
     wanted = points(effort_of(options.effort), measure.precisions(device), world)
     header = {"device": facts.device(), "software": facts.software(), "effort": options.effort,
               "world_size": world, "environment": facts.environment()}  # fmt: skip
-    done = journal.begin(options.journal, header, len(wanted)) if rank == 0 else set()
+    done = _begin(options.journal, header, len(wanted)) if rank == 0 else set()
     if world > 1:
         shared: list[Any] = [done]
         dist.broadcast_object_list(shared, src=0)
@@ -42,6 +44,14 @@ def main() -> None:
     _measure_all(wanted, done, options.journal, device, rank, world)
     if world > 1:
         dist.destroy_process_group()
+
+
+def _begin(path: Path, header: dict[str, Any], count: int) -> set[str]:
+    try:
+        return journal.begin(path, header, count)
+    except DataError as error:
+        journal.error_path(path).write_text(str(error), encoding="utf-8")
+        sys.exit(error.exit_code)
 
 
 def _measure_all(wanted: list[dict[str, Any]], done: set[str], path: Path, device: torch.device,
@@ -59,24 +69,61 @@ def _measure_all(wanted: list[dict[str, Any]], done: set[str], path: Path, devic
         together = point["op_class"] == "collective"
         if rank and not together:
             continue
-        result: dict[str, Any]
-        try:
-            call = measure.call_of(point, device, groups)
-            # Ranks would choose different numbers of calls, and wait for each other for ever.
-            time_s, sd_s = (_timed_together(call, device, groups[point["group_size"]])
-                            if together else measure.timed(call, device))  # fmt: skip
-            result = {"time_s": time_s, "time_sd_s": sd_s}
-        except (RuntimeError, NotImplementedError, ValueError) as error:
-            text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            result = {"skipped": f"{type(error).__name__}: {text}"[:300]}
+        if rank == 0:
+            journal.begun(path, point)
+        result = _result(point, device, groups)
         if rank == 0:
             journal.add(path, point, result)
+        if "skipped" in result and not _alive(device):
+            # An error of the GPU that stays: every later point would fail of it too.
+            sys.stdout.flush()
+            os._exit(journal.RESTART)
 
 
-def _timed_together(call: Any, device: torch.device, group: Any) -> tuple[float, float]:
-    """As `measure.timed`, with a number of calls on which all ranks agree."""
+def _result(point: dict[str, Any], device: torch.device, groups: dict[int, Any]) -> dict[str, Any]:
+    """Time of a point, or why there is none."""
+    try:
+        if point["op_class"] == "collective":
+            time_s, sd_s = _timed_together(point, device, groups)
+        else:
+            time_s, sd_s = measure.timed(measure.call_of(point, device, groups), device)
+    except measure.SKIPPED as error:
+        text = (str(error).strip().splitlines() or [""])[0]
+        return {"skipped": f"{type(error).__name__}: {text}"[:300]}
+    return {"time_s": time_s, "time_sd_s": sd_s}
+
+
+def _alive(device: torch.device) -> bool:
+    """Whether the device still does anything: errors of its own kernels stay with a process."""
+    if device.type != "cuda":
+        return True
+    try:
+        torch.cuda.synchronize(device)
+        torch.ones(1, device=device).sum().item()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _timed_together(point: dict[str, Any], device: torch.device,
+                    groups: dict[int, Any]) -> tuple[float, float]:  # fmt: skip
+    """As `measure.timed`, with a number of calls on which all ranks agree.
+
+    They would choose different numbers, and wait for each other for ever; as they would for a
+    rank that had no memory for its buffers.
+    """
+    group = groups[point["group_size"]]
     if group is None:
         return 0.0, 0.0
+    call, failure = None, None
+    try:
+        call = measure.call_of(point, device, groups)
+    except measure.SKIPPED as error:
+        failure = error
+    ready = torch.tensor([0.0 if call is None else 1.0], device=device)
+    dist.all_reduce(ready, op=dist.ReduceOp.MIN, group=group)
+    if call is None or not float(ready[0]):
+        raise failure or RuntimeError("another rank could not begin")
     for _ in range(2):
         call()
     dist.barrier(group=group)

@@ -17,6 +17,8 @@ _BLOCK_S = 2e-3
 _MOST_CALLS = 200
 _DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32,
            "fp64": torch.float64}  # fmt: skip
+SKIPPED = (RuntimeError, NotImplementedError, ValueError, AttributeError, TypeError, MemoryError)
+"""What an op raises that this device, or this version of PyTorch, cannot do: it is left out."""
 Call = Callable[[], object]
 
 

@@ -15,8 +15,8 @@ from typing import Any
 from codesign._common.errors import DataError, UsageError
 from codesign.capture.calibrate import journal
 from codesign.capture.calibrate.points import effort_of
-from codesign.capture.conditions import observed
 from codesign.capture.live import Result
+from codesign.capture.observe import observed
 from codesign.hardware import gpu_of_device, load_system, system_of_gpu
 from codesign.hardware.model import BYTES_PER_ELEMENT
 from codesign.workload.accounting import add_work
@@ -29,6 +29,8 @@ _PASSES = {"add": 3.0}
 """Reads and writes of the array, where the accounting has no formula for the class."""
 _POLL_S = 0.5
 _GRACE_S = 20.0
+_SAMPLE_S = 1.0
+"""Between two looks at the GPUs: a sweep takes hours."""
 
 
 def journal_path(output: Path) -> Path:
@@ -42,9 +44,9 @@ def calibrate(
 ) -> Result:  # fmt: skip
     """Measure single ops on the device at hand.
 
-    Goes on with the journal beside ``output`` if a run broke off there; it is removed once
-    the sweep is whole. The result is a characterization without steps, one row an op, as
-    `sources.perfdb.PerfDB.training_ops` gives them.
+    Goes on with the journal beside ``output`` if a run broke off there; whoever has saved
+    the result of a whole sweep removes it (`Result.journal`). The result is a characterization
+    without steps, one row an op, as `sources.perfdb.PerfDB.training_ops` gives them.
 
     Args:
         output: file that the caller will write; the journal stands beside it.
@@ -63,22 +65,56 @@ def calibrate(
     module = ["-m", "codesign.capture.calibrate", str(path), "--effort", effort]
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     command = [sys.executable, *(launcher if ranks > 1 else []), *module]
-    with observed() as conditions:
-        code, interruption = _run(command, path, say)
+    with observed(_SAMPLE_S) as conditions:
+        code, interruption = _run_on(command, path, say)
+    refused = _refused(path)
+    if refused:
+        return Result(None, DataError(refused), interruption)
     if not path.exists():
-        return Result(None, DataError(f"the calibration ended with exit code {code}"), interruption)
+        if interruption is not None:
+            return Result(None, None, interruption)
+        return Result(None, DataError(f"the calibration ended with exit code {code}, before any "
+                                      "op was measured; the reason stands above"))  # fmt: skip
     header, lines = journal.read(path)
     whole = len(lines) >= header["points"]
     conditions.statuses = [{"device": header["device"], "environment": header["environment"]}]
     char = conditions.record(_characterization(header, lines, system, path.name))
     if whole:
-        path.unlink()
-        return Result(char, None, interruption)
+        return Result(char, None, interruption, journal=path)
     error = DataError(
         f"the calibration ended with exit code {code} after {len(lines)} of {header['points']} "
         "points; the same command goes on from there"
     )
     return Result(char, error, interruption)
+
+
+def _refused(path: Path) -> str:
+    """Why the sweep did not go on with the journal, empty if it did."""
+    told = journal.error_path(path)
+    if not told.exists():
+        return ""
+    text = told.read_text(encoding="utf-8", errors="replace")
+    told.unlink()
+    return text
+
+
+def _run_on(command: Sequence[str], path: Path, say: Callable[[str], None]) -> tuple[
+    int | None, BaseException | None
+]:  # fmt: skip
+    """`_run`, again in a new process as often as an op broke the GPU's state in the last one."""
+    while True:
+        before = len(_lines(path))
+        code, interruption = _run(command, path, say)
+        # torchrun does not pass a rank's exit code on.
+        broke = code in (journal.RESTART, 1) and len(_lines(path)) > before
+        if interruption is not None or not broke or not _broke_last(path):
+            return code, interruption
+
+
+def _broke_last(path: Path) -> bool:
+    """Whether the last point that was tried failed."""
+    lines = _lines(path)
+    return bool(lines) and "skipped" in lines[-1]
 
 
 def _run(command: Sequence[str], path: Path, say: Callable[[str], None]) -> tuple[
