@@ -15,6 +15,7 @@ from codesign.cluster.grid import Kind
 from codesign.cluster.job import Job
 from codesign.cluster.plan import Ints
 from codesign.cluster.shares import Shares
+from codesign.workload.formulas import wire_bytes
 
 Array = NDArray[np.float64]
 
@@ -41,7 +42,19 @@ def _collective(
     fixed: dict[str, object] = {"collective": what, "phase": "forward"}
     if topk:
         fixed["topk"] = float(topk)
-    return Kind(block, part, "collective", dims, used, fixed)
+    sent = _sent_bytes(what, dims["message_bytes"], dims["group_size"], topk)
+    return Kind(block, part, "collective", dims, used, fixed, sent)
+
+
+def _sent_bytes(what: str, message_bytes: Array, size: Array, topk: int | None) -> Array:
+    """Bytes that a rank puts on its links; dispatch and combine carry one copy of a token for
+    each rank that holds any of its ``topk`` experts, drawn evenly.
+    """
+    ranks = np.maximum(size, 1.0)
+    if topk and what in ("dispatch", "combine"):
+        copies = ranks * (1.0 - (1.0 - 1.0 / ranks) ** topk) / topk
+        message_bytes = message_bytes * copies
+    return wire_bytes(what, message_bytes, ranks)
 
 
 def _tensor(job: Job, s: Shares) -> Iterator[Kind]:

@@ -44,6 +44,8 @@ class Kind:
     """(plans,) per micro-batch and layer, or per step; 0 where the plan has none."""
     fixed: dict[str, object] = field(default_factory=dict)
     """Columns that all plans share: precision, phase, collective."""
+    sent_bytes: Array | None = None
+    """(plans,) bytes that a rank puts on its links in one call of a collective."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,12 @@ class Timed:
     def total(self, block: str, part: str) -> Array | float:
         """Seconds of all calls of a part of a block; 0.0 where no kind is part of it."""
         return self._totals.get((block, part), 0.0)
+
+    def sent(self, block: str, part: str) -> Array | float:
+        """(plans,) bytes that a rank sends in all calls of a part of a block."""
+        mine = [k.calls * k.sent_bytes for k in self.kinds
+                if (k.block, k.part) == (block, part) and k.sent_bytes is not None]  # fmt: skip
+        return sum(mine[1:], mine[0]) if mine else 0.0
 
     @cached_property
     def _totals(self) -> dict[tuple[str, str], Array]:

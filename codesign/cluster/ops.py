@@ -162,6 +162,10 @@ class _Builder:
             dims = {"m": np.ceil(s.rows), "n": columns * self.one, "k": inner * self.one,
                     "experts": held, "experts_total": float(model.experts) * self.one}  # fmt: skip
             yield Kind("moe", part, "grouped_gemm", dims, self.one, fixed)
+            if part == "grouped.w":
+                # Every expert's gradient is read and written, however few rows it got.
+                moved = np.ceil(2.0 * self.job.gradient_bytes * held * columns * inner)
+                yield Kind("moe", "accumulate", "elementwise", {"bytes": moved}, self.one)
 
     def head(self) -> Iterator[Kind]:
         """Embedding, final norm, output head and loss."""

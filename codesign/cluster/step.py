@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.cluster.contention import taken
+from codesign.cluster.contention import Contention
 from codesign.cluster.efficiency import DEFAULT, Efficiency
 from codesign.cluster.grid import OpTimes, TimeCache, Timed, time_kinds
 from codesign.cluster.job import NARROW, Job
@@ -144,14 +144,14 @@ def compose(
     # Two sends a micro-batch and chunk; interleaved ones overlap but for the pipeline's ends.
     shown = np.where((plans.vpp > 1) & job.framework.pp_overlap, 0.1, 1.0)
     pipeline = 2 * plans.vpp * send * (m * shown + 2 * (plans.pp - 1) / plans.vpp)
-    data, hidden = blocks.data(shares, stages["first"], m)
+    data, lost = blocks.data(shares, stages["first"], m)
     optimizer = blocks.optimizer(shares)
     return {
         "compute": m * slowest.compute,
         "tp": m * slowest.tp, "cp": m * slowest.cp, "ep": m * slowest.ep,
         "host": m * np.maximum(pace - slowest.compute - slowest.exposed, 0.0),
         "bubble": bubble, "pp": pipeline,
-        "dp": data + blocks.lost["dp"] * hidden, "optimizer": optimizer,
+        "dp": data + lost, "optimizer": optimizer,
         "fixed": efficiency.step_s + 0.0 * pace,
     }  # fmt: skip
 
@@ -169,8 +169,7 @@ class _Blocks:
         systems: Sequence[System],
     ) -> None:  # fmt: skip
         self.clock = sustained(systems, efficiency)
-        lost = taken(systems, plans)
-        self.lost = {kind: np.minimum(efficiency.slowdown * v, 1.0) for kind, v in lost.items()}
+        self.contention = Contention(systems, efficiency.slowdown)
         self.job, self.plans, self.timed, self.eff = job, plans, timed, efficiency
         self.shape = timed.seconds[0].shape
         self.linear = {
@@ -186,6 +185,11 @@ class _Blocks:
     def part(self, block: str, part: str) -> Array:
         return np.zeros(self.shape) + self.timed.total(block, part)
 
+    def sent(self, block: str, kind: str, forwards: Array) -> Array:
+        """Bytes that a rank sends of one kind of collective, forward passes counted."""
+        there, back, beside = (self.timed.sent(block, f"{kind}.{x}") for x in "fbh")
+        return np.zeros(self.shape) + forwards * there + back + beside
+
     def block(self, name: str) -> _Block:
         if name not in self._made:
             self._made[name] = self._make(name)
@@ -195,10 +199,10 @@ class _Blocks:
         eff, plans, framework = self.eff, self.plans, self.job.framework
         linear = (eff.gemm if name == "head" else self.linear) * self.clock
         streams = eff.memory_fused if framework.fused_moe else eff.memory
-        f, d, w = (
-            linear * (self.part(name, f"gemm.{x}") + self.casts * self.part(name, f"grouped.{x}"))
-            for x in "fdw"
-        )
+        f, d, w = (linear * self.part(name, f"gemm.{x}") for x in "fdw")
+        grouped = [linear * self.casts * self.part(name, f"grouped.{x}") for x in "fdw"]
+        f, d = f + grouped[0], d + grouped[1]
+        w = w + np.maximum(grouped[2], self.part(name, "accumulate"))
         rate = framework.attention_rate
         attention = eff.attention_forward / rate * self.part(name, "attention.f")
         attention_b = eff.attention_backward / rate * self.part(name, "attention.b")
@@ -216,13 +220,11 @@ class _Blocks:
         room = eff.ep_window * (forward + inputs + w) - tp_hidden - cp_hidden
         ep, ep_hidden = self._expert(name, passes - 1.0, room)
         hidden = tp_hidden + cp_hidden + ep_hidden
-        lost = sum(
-            (
-                self.lost[kind] * spent
-                for kind, spent in (("tp", tp_hidden), ("cp", cp_hidden), ("ep", ep_hidden))
-            ),
-            0.0 * hidden,
-        )
+        lost = sum((
+            self.contention.lost_s(behind, shown + behind, self.sent(name, kind, passes - 1.0))
+            for kind, shown, behind in (("tp", tp, tp_hidden), ("cp", cp, cp_hidden),
+                                        ("ep", ep, ep_hidden))
+        ), np.zeros(self.shape))  # fmt: skip
         return _Block(forward, inputs + again + lost, w, tp, cp, ep, hidden)
 
     def _tensor(self, name: str, forwards: Array, gradients: Array) -> tuple[Array, Array]:
@@ -292,13 +294,18 @@ class _Blocks:
         layers = sum(shares.stage_layers(stage), np.zeros(len(self.plans)))
         return np.zeros(self.shape) + left * self.eff.gap_s * layers
 
-    def _held(self, shares: Shares, part: str) -> Array:
-        """A per-layer part summed over the first stage's layers and the vocabulary."""
+    def _held(
+        self, shares: Shares, part: str, of: Callable[[str, str], Array | float] | None = None
+    ) -> Array:
+        """A per-layer part (its seconds, or what ``of`` says) summed over the first stage's
+        layers and the vocabulary.
+        """
+        of = of or self.part
         plain, moe, _ = shares.stage_layers("first")
         ends = np.where(self.plans.pp == 1, 2.0, 1.0)
         total: Array = (
-            plain * self.part("plain", part) + moe * self.part("moe", part)
-            + ends * self.part("vocabulary", part)
+            plain * of("plain", part) + moe * of("moe", part) + ends * of("vocabulary", part)
+            + np.zeros(self.shape)
         )  # fmt: skip
         return total
 
@@ -307,11 +314,17 @@ class _Blocks:
         return self._held(shares, "optimizer")
 
     def data(self, shares: Shares, stage: _Block, m: Array) -> tuple[Array, Array]:
-        """(exposed, hidden) seconds a step of gradients and parameters over data parallelism."""
+        """Seconds a step of gradients and parameters over data parallelism: (exposed, what
+        the hidden ones take from compute).
+        """
         gradients = self._held(shares, "dp.gradients")
         parameters = self._held(shares, "dp.parameters")
         fsdp = self.plans.zero == 3
-        moved = np.where(fsdp, m * (2 * parameters + gradients), parameters + gradients)
+
+        def all_of(p: Array, g: Array) -> Array:
+            return np.where(fsdp, m * (2 * p + g), p + g)
+
+        moved = all_of(parameters, gradients)
         if not self.job.framework.dp_overlap:
             return moved, np.zeros(self.shape)
         # What other collectives hide behind is not there twice; a third of it is forward.
@@ -325,4 +338,6 @@ class _Blocks:
         once = np.maximum(parameters - forward, parameters / layers) + np.maximum(
             gradients - backward, gradients / layers)  # fmt: skip
         exposed = np.where(fsdp, sharded, once)
-        return exposed, moved - exposed
+        sent = all_of(self._held(shares, "dp.parameters", self.timed.sent),
+                      self._held(shares, "dp.gradients", self.timed.sent))  # fmt: skip
+        return exposed, self.contention.lost_s(moved - exposed, moved, sent)

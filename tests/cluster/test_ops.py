@@ -169,3 +169,15 @@ def test_casts_of_experts_cost_narrow_recipes_alone() -> None:
     # Every routed row once more: 6 FLOPs a weight of an expert (gate, up and down).
     flops = 48 * 6 * 4096 * 8 * 3 * 2048 * 768
     assert grouped["fp8"] == pytest.approx(flops / system[0].gpu.peak_dense_flops_per_s["fp8"])
+
+
+def test_gradients_of_many_experts_are_bound_by_memory() -> None:
+    """128 experts on one rank, 8 rows of each: 2 x 2 bytes of every weight, read and written."""
+    model = load_model_config("qwen3-30b-a3b")
+    job = Job(model, 1, 1, 128, gradient_bytes=2.0)
+    system = load_system("hgx-b200")
+    _, kinds = step_kinds(job, Plans.of([Plan()]))
+    moved = sum(float(k.dims["bytes"][0]) for k in kinds if k.part == "accumulate")
+    assert moved == 4 * 128 * 3 * 2048 * 768
+    times = step_times(job, Plans.of([Plan()]), Roofline(memory=1.0), [system], PLAIN)
+    assert times.parts["compute"][0, 0] > 48 * moved / system.gpu.hbm_bandwidth_bytes_per_s
