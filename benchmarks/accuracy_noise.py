@@ -20,8 +20,8 @@ two-GPU all_gather of 512 bytes takes 9.0 us on A100, 5.2 to 6.1 on H100 and H20
 on B200, 8.8 to 9.4 on GB200. Nothing in a data sheet says so. A model that has seen A100 and
 H100 alone expects a new part between the two, and says by its interval that it may be on either
 side."""
-GEMM_TEXT = """GEMM: the same shape on the same GPU as two frameworks time it, and how far the
-residuals of nearest shapes on A100 and H100 are apart (as the median error that this alone
+GEMM_TEXT = """GEMM: the same shape on the same GPU as two frameworks time it (median, 90 %
+point), and how far residuals of nearest shapes on A100 and H100 are apart (as the median error that this alone
 would leave): choice of kernels and noise, which nothing of a shape foretells."""
 _COLUMNS = ("nccl_dtype", "op_name", "num_gpus", "message_size", "allreduce_dtype")
 _NONE = pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], [], []], names=["m", "n", "k"]))
@@ -48,7 +48,7 @@ def gemm_lines(models: dict[str, SensitivityModel]) -> list[str]:
     """Framework against framework by GPU and precision, then neighbour against neighbour."""
     db = PerfDB()
     table = ["| GPU | precision | " + " | ".join(f"{a} / {b}" for a, b in _pairs(models))
-             + " (median, p90) |", "|---|---|" + "---|" * len(_pairs(models))]  # fmt: skip
+             + " |", "|---|---|" + "---|" * len(_pairs(models))]  # fmt: skip
     for gpu in ("h100-sxm", "b200-sxm", "gb200"):
         times = {name: _gemm_times(db, gpu, name) for name in models}
         for precision in ("bf16", "fp8", "nvfp4"):
