@@ -132,6 +132,8 @@ def kept_traces(folder: Path) -> list[Path]:
 
 def check_writable(path: Path) -> None:
     """Raise DataError now, not after the run, if ``path`` cannot be written."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: cannot write: is a folder or no ordinary file")
     folder = next(p for p in path.absolute().parents if p.exists())
     if not os.access(folder, os.W_OK):
         raise DataError(f"{path}: cannot write here: {folder} is read-only")

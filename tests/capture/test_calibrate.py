@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from codesign._common.errors import DataError, UsageError
 from codesign.capture.calibrate import calibrate, journal
 from codesign.capture.calibrate.points import effort_of, points
 from codesign.capture.calibrate.run import journal_path
+from codesign.cli.characterize import command
 from codesign.sources.calibration import CalibrationDB, JoinedDB
 from codesign.workload.characterization import Characterization
 
@@ -25,7 +27,9 @@ def swept(tmp_path_factory: pytest.TempPathFactory) -> Characterization:
     out = tmp_path_factory.mktemp("calibration") / "cal.parquet"
     result = calibrate(out, effort="tiny", ranks=2)
     assert result.error is None
-    assert not journal_path(out).exists()
+    # Hours of work: kept until whoever writes the result says that it is safe.
+    assert result.journal == journal_path(out)
+    assert journal_path(out).exists()
     assert result.characterization is not None
     return result.characterization
 
@@ -83,7 +87,8 @@ def test_a_database_beside_others(swept: Characterization, tmp_path: Path) -> No
 
 def test_a_journal_goes_on_after_a_cut_line_and_only_on_the_same_device(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
-    header = {"device": {"name": "A"}, "effort": "tiny", "world_size": 1, "software": {}}
+    header = {"device": {"name": "A", "uuid": "1"}, "effort": "tiny", "world_size": 1,
+              "software": {"torch": "2.9"}}  # fmt: skip
     assert journal.begin(path, header, 3) == set()
     first, second = {"op_class": "gemm", "m": 1}, {"op_class": "gemm", "m": 2}
     journal.add(path, first, {"time_s": 1.0})
@@ -92,16 +97,44 @@ def test_a_journal_goes_on_after_a_cut_line_and_only_on_the_same_device(tmp_path
     assert journal.begin(path, header, 3) == {journal.key(first)}
     journal.add(path, second, {"time_s": 2.0})
     assert [line["point"] for line in journal.read(path)[1]] == [first, second]
-    with pytest.raises(DataError, match="remove it"):
-        journal.begin(path, header | {"device": {"name": "B"}}, 3)
+    # Another of the same GPUs will do, another kind or another PyTorch will not.
+    assert len(journal.begin(path, header | {"device": {"name": "A", "uuid": "2"}}, 3)) == 2
+    for change in ({"device": {"name": "B"}}, {"software": {"torch": "2.10"}}, {"world_size": 2}):
+        with pytest.raises(DataError, match="remove it"):
+            journal.begin(path, header | change, 3)
     path.write_text("something else")
     with pytest.raises(DataError, match="not the journal"):
         journal.read(path)
 
 
-def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
-    out = tmp_path / "cal.parquet"
-    # All but one point stand in the journal, with a time that no measurement gives.
+HEADER = {"device": {"name": "A"}, "effort": "tiny", "world_size": 1, "software": {"torch": "2.9"}}
+
+
+def test_a_point_that_kills_the_process_is_left_out_in_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    point = {"op_class": "gemm", "m": 1}
+    for _ in range(3):
+        assert journal.begin(path, HEADER, 2) == set()
+        journal.begun(path, point)  # and no more is heard of it
+    assert journal.begin(path, HEADER, 2) == {journal.key(point)}
+    ((line,), done) = journal.read(path)[1], journal.begin(path, HEADER, 2)
+    assert "3 times" in line["skipped"]
+    assert done == {journal.key(point)}
+
+
+@pytest.mark.parametrize("content", ["[1]\n", '{"points": 1}\n[2]\n{"point": 3}\n"x"\n'])
+def test_a_journal_of_something_else(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "j.jsonl"
+    path.write_text(content)
+    if content.startswith("["):
+        with pytest.raises(DataError, match="not the journal"):
+            journal.read(path)
+    else:
+        assert journal.read(path)[1] == []
+
+
+def written(out: Path, leave: int) -> list[dict[str, Any]]:
+    """A journal beside ``out`` that lacks the first ``leave`` points; all points."""
     import torch
 
     from codesign.capture.boot import status
@@ -112,14 +145,67 @@ def test_what_was_measured_is_not_measured_again(tmp_path: Path) -> None:
     header = {"device": {**status.device(), "threads": threads}, "effort": "tiny",
               "world_size": 1, "software": status.software(), "environment": {}}  # fmt: skip
     journal.begin(journal_path(out), header, len(wanted))
-    for point in wanted[1:]:
+    # With a time that no measurement gives.
+    for point in wanted[leave:]:
         journal.add(journal_path(out), point, {"time_s": 99.0, "time_sd_s": 0.0})
+    return wanted
+
+
+def test_the_same_command_goes_on_and_removes_the_journal_when_all_is_safe(
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "cal.parquet"
+    wanted = written(out, leave=2)
+    out.write_text("what a run that broke off left")
+    run = ["-q", "--calibrate", "--preset", "tiny", "-o", str(out)]
+    command.main(run, standalone_mode=False)  # no --force: it is what it goes on with
+    char = Characterization.load(out)
+    assert char.header.quality.complete
+    assert (char.ops["time_s"] == 99.0).sum() == len(wanted) - 2
+    assert (char.ops["time_s"].iloc[-2:] < 1.0).all()  # those that were missing come last
+    assert not journal_path(out).exists()
+    with pytest.raises(UsageError, match="--force"):
+        command.main(run, standalone_mode=False)
+
+
+def test_a_journal_of_another_device_is_one_clear_line(tmp_path: Path) -> None:
+    out = tmp_path / "cal.parquet"
+    header = {"device": {"type": "cuda", "name": "NVIDIA H200"}, "effort": "tiny",
+              "world_size": 1, "software": {}}  # fmt: skip
+    journal.begin(journal_path(out), header, 10)
+    result = calibrate(out, effort="tiny")
+    assert "was begun with device type 'cuda', now 'cpu'; remove it" in str(result.error)
+    assert result.characterization is None
+    assert [p.name for p in tmp_path.iterdir()] == [journal_path(out).name]
+
+
+def test_an_op_that_breaks_the_gpu_is_left_out_and_the_sweep_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In place of the sweep: a process that ends as one does whose GPU is broken by a point.
+    out = tmp_path / "cal.parquet"
+    told = {"points": 3, **HEADER, "environment": {}, "device": {"type": "cpu", "name": "A"}}
+    path = journal_path(out)
+    path.write_text(json.dumps(told) + "\n")
+    code = (
+        "import json, sys\n"
+        f"path = {str(path)!r}\n"
+        "n = len(open(path).read().splitlines()) - 1\n"
+        "result = {'skipped': 'illegal address'} if n == 1 else {'time_s': 1, 'time_sd_s': 0}\n"
+        "point = {'op_class': 'gemm', 'name': 'gemm', 'precision': 'bf16', 'm': n + 1, 'n': 2,"
+        " 'k': 4}\n"
+        "open(path, 'a').write(json.dumps({'point': point, **result}) + '\\n')\n"
+        "sys.exit(75 if n == 1 else 0 if n == 2 else 75)\n"
+    )
+    monkeypatch.setattr(
+        "codesign.capture.calibrate.run._command", lambda *_: [sys.executable, "-c", code]
+    )
+    journal.add(path, {"op_class": "gemm", "name": "gemm", "precision": "bf16", "m": 1, "n": 2,
+                       "k": 4}, {"time_s": 1.0, "time_sd_s": 0.0})  # fmt: skip
     result = calibrate(out, effort="tiny")
     assert result.error is None
-    assert result.characterization is not None
-    times = result.characterization.ops["time_s"]
-    assert (times == 99.0).sum() == len(wanted) - 1
-    assert times.iloc[-1] < 1.0  # the one that was missing comes last
+    assert list(result.characterization.ops["m"]) == [1, 3]
+    assert "1 points could not be measured" in result.characterization.header.quality.warnings[0]
 
 
 @pytest.mark.parametrize("effort", ["standard", "full"])

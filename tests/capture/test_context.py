@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import codesign
 from codesign import capture as capture_package
-from codesign._common.errors import InsufficientDataError, UsageError
+from codesign._common.errors import DataError, InsufficientDataError, UsageError
 from codesign.workload.accounting import hardware_flops
 from codesign.workload.characterization import Characterization
 
@@ -88,3 +89,73 @@ def test_an_optimizer_is_heard_only_inside_the_block() -> None:
     train()
     assert run.characterization.header.quality.steps_found == 2
     assert hardware_flops(run.characterization.ops) == 2 * 4 * 8 * 8 * 2
+
+
+def test_one_capture_can_be_used_again() -> None:
+    run = codesign.capture(steps=2, warmup=1, baseline=0)
+    for size in (32, 64):
+        with run:
+            while not run.done:
+                multiply(size)
+                run.step()
+        assert hardware_flops(run.characterization.ops) == 4 * 2 * size**3
+    notes = run.characterization.header.notes
+    assert any("not measured" in note for note in notes)  # what the profiler cost
+
+
+def test_what_cannot_be_written_is_said_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot write"), codesign.capture("/proc/no/x.parquet"):
+        raise AssertionError
+    (tmp_path / "a folder").mkdir()
+    with pytest.raises(DataError, match="a folder"), codesign.capture(tmp_path / "a folder"):
+        raise AssertionError
+    with codesign.capture(steps=1, warmup=1, baseline=0) as run:  # nothing of those is left over
+        while not run.done:
+            multiply(8)
+            run.step()
+
+
+def test_the_blocks_own_exception_comes_through_whatever_else_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise DataError("no space left")
+
+    monkeypatch.setattr(Characterization, "save", full)
+    run = codesign.capture(tmp_path / "x.parquet", warmup=1)
+
+    def fails() -> None:
+        with run:
+            for _ in range(8):
+                multiply(32)
+                run.step()
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        fails()
+    assert "codesign: no space left" in capsys.readouterr().err
+
+
+def test_without_pytorch_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(UsageError, match="needs PyTorch"), codesign.capture():
+        pass
+
+
+def test_what_another_thread_trains_does_not_end_steps() -> None:
+    layers = [torch.nn.Linear(8, 8) for _ in range(2)]
+    own, other = (torch.optim.SGD(layer.parameters(), lr=0.1) for layer in layers)
+
+    def elsewhere() -> None:
+        for _ in range(3):
+            layers[1](torch.randn(4, 8)).sum().backward()
+            other.step()
+
+    with codesign.capture(steps=2, warmup=1, baseline=1) as run:
+        while not run.done:
+            thread = threading.Thread(target=elsewhere)
+            thread.start()
+            thread.join()
+            layers[0](torch.randn(4, 8)).sum().backward()
+            own.step()
+    assert run.characterization.header.quality.steps_found == 2

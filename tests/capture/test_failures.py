@@ -20,26 +20,26 @@ from codesign.capture.boot.settings import Settings
 from codesign.capture.live import Result, characterize_command
 from codesign.cli.characterize import command
 from codesign.workload.characterization import Characterization
-from tests.capture.conftest import LOOP, MODEL, said
+from tests.capture.conftest import MODEL, said
 
 # With the defaults steps 1 to 3 warm up, 4 to 6 are the baseline, 7 settles, 8 to 12 count.
+# Forward passes only: the first optimizer of a process loads PyTorch's compiler, for seconds.
+FORWARD = ("--step-marker", "forward")
 _TAIL = """
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for i in range(1, 41):
-    loss().backward(); optimizer.step(); optimizer.zero_grad()
+for i in range(1, {last} + 1):
+    loss()
     if i == 10:
         {what}
 """
 
 
-def capture(path: Path, **options: Any) -> Result:
-    return characterize_command(
-        [sys.executable, str(path)], Settings(folder=""), workload="test", **options
-    )
+def capture(path: Path, marker: str = "optimizer", **options: Any) -> Result:
+    settings = Settings(folder="", marker=marker)
+    return characterize_command([sys.executable, str(path)], settings, workload="test", **options)
 
 
-def failing(what: str) -> str:
-    return MODEL + _TAIL.format(what=what)
+def failing(what: str, last: int = 40) -> str:
+    return MODEL + _TAIL.format(what=what, last=last)
 
 
 def partial(path: Path, steps: int) -> None:
@@ -55,7 +55,7 @@ def partial(path: Path, steps: int) -> None:
 def test_out_of_memory_in_the_script(codesign_cli: Any, script: Any, tmp_path: Path) -> None:
     out = tmp_path / "run.parquet"
     text = failing('raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")')
-    result = codesign_cli("-q", "-o", out, "--", sys.executable, script(text))
+    result = codesign_cli("-q", "-o", out, *FORWARD, "--", sys.executable, script(text))
     assert result.returncode == 3
     (line,) = [text for text in said(result.stderr) if text.startswith("codesign:")]
     for part in ("train.py", "exit code 1", "OutOfMemoryError", "2 GiB", str(out), "incomplete"):
@@ -80,7 +80,7 @@ def test_a_signal_keeps_what_there_is(
     text = failing(
         f"open({str(mark)!r}, 'w').write(str(__import__('os').getpid())); time.sleep(600)"
     )
-    run = codesign_cli("-q", "-o", out, "--", sys.executable, script(text), wait=False)
+    run = codesign_cli("-q", "-o", out, *FORWARD, "--", sys.executable, script(text), wait=False)
     deadline = time.monotonic() + 60
     while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -98,18 +98,18 @@ def test_a_signal_keeps_what_there_is(
     [
         ("print('no torch')", ["imported PyTorch"]),
         (MODEL + "loss().backward()", ["no optimizer stepped", "--step-marker"]),
-        (LOOP.replace("range(40)", "range(6)"), ["6 steps in all", "12 are needed", "--warmup"]),
+        (failing("pass", last=6), ["6 steps in all", "12 are needed", "--warmup"]),
     ],
 )
 def test_too_little_to_capture(script: Any, text: str, parts: list[str]) -> None:
-    result = capture(script(text))
+    result = capture(script(text), "forward" if "range" in text else "optimizer")
     assert isinstance(result.error, InsufficientDataError)
     assert all(part in str(result.error) for part in parts)
     assert result.characterization is None
 
 
 def test_a_script_that_ends_inside_the_window(script: Any, tmp_path: Path) -> None:
-    result = capture(script(LOOP.replace("range(40)", "range(9)")))
+    result = capture(script(failing("pass", last=9)), "forward")
     assert isinstance(result.error, InsufficientDataError)
     assert "9 steps in all" in str(result.error)
     result.characterization.save(tmp_path / "run.parquet")
@@ -139,7 +139,10 @@ def test_a_full_disk(codesign_cli: Any, script: Any, tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     out = tmp_path / "run.parquet"
-    result = codesign_cli("-q", "-o", out, "--", sys.executable, script(LOOP), preexec_fn=limited)
+    result = codesign_cli(
+        "-q", "-o", out, *FORWARD, "--", sys.executable, script(failing("pass")),
+        preexec_fn=limited,
+    )  # fmt: skip
     assert result.returncode == 3, result.stderr
     line = said(result.stderr)[-1]
     assert "trace" in line

@@ -38,6 +38,7 @@ class Window:
         self._total = 0
         self._gave_way = 0
         self._asked = ""
+        self._lost = False
         self.count = 0
         self.done = False
         profiling.watch()
@@ -61,6 +62,8 @@ class Window:
     def boundary(self) -> None:
         """A step has ended."""
         if self.done:
+            if self._lost:
+                self._drop()
             return
         try:
             if _recording():
@@ -115,7 +118,7 @@ class Window:
         except Exception as error:  # noqa: BLE001 - the user's program comes first
             self._fail(f"the profiler did not start: {_line(error)}")
             return
-        when_thread_ends(lambda: self.finish("its thread ended"))
+        when_thread_ends(self._thread_ends)
         self._status.update(state="profiling", profiled=0)
 
     def _profiled(self, session: profiling.Session) -> None:
@@ -160,7 +163,7 @@ class Window:
                 break
             time.sleep(0.02)
         if not self.done:
-            self.done = True
+            self.done = self._lost = True
             self._status.update(cut=reason, lost="the thread of the steps did not answer")
 
     def _close(self, reason: str, deliver: bool = True) -> None:
@@ -206,11 +209,22 @@ class Window:
         self.restart()
         self._status.update(state="stepping", profiled=0, profiled_step_s=[])
 
-    def _fail(self, reason: str) -> None:
-        self.done = True
+    def _thread_ends(self) -> None:
+        if self.done:
+            self._drop()
+        else:
+            self.finish("its thread ended")
+
+    def _drop(self) -> None:
+        """End the profiler, whatever it says, and keep nothing."""
+        self._lost = False
         if self._session is not None:
             with contextlib.suppress(Exception):
                 self._session.stop(keep=False)
+
+    def _fail(self, reason: str) -> None:
+        self.done = True
+        self._drop()
         self._status.update(state="failed", error=reason)
         sys.stderr.write(f"codesign: {reason}\n")
 

@@ -62,11 +62,8 @@ def calibrate(
         load_system(system)
     path = journal_path(output)
     path.parent.mkdir(parents=True, exist_ok=True)
-    module = ["-m", "codesign.capture.calibrate", str(path), "--effort", effort]
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    command = [sys.executable, *(launcher if ranks > 1 else []), *module]
     with observed(_SAMPLE_S) as conditions:
-        code, interruption = _run_on(command, path, say)
+        code, interruption = _run_on(_command(path, effort, ranks), path, say)
     refused = _refused(path)
     if refused:
         return Result(None, DataError(refused), interruption)
@@ -86,6 +83,13 @@ def calibrate(
         "points; the same command goes on from there"
     )
     return Result(char, error, interruption)
+
+
+def _command(path: Path, effort: str, ranks: int) -> list[str]:
+    """What runs the sweep."""
+    module = ["-m", "codesign.capture.calibrate", str(path), "--effort", effort]
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    return [sys.executable, *(launcher if ranks > 1 else []), *module]
 
 
 def _refused(path: Path) -> str:
