@@ -21,8 +21,8 @@ on B200, 8.8 to 9.4 on GB200. Nothing in a data sheet says so. A model that has 
 H100 alone expects a new part between the two, and says by its interval that it may be on either
 side."""
 GEMM_TEXT = """GEMM: the same shape on the same GPU as two frameworks time it (median, 90 %
-point), and how far residuals of nearest shapes on A100 and H100 are apart (as the median error that this alone
-would leave): choice of kernels and noise, which nothing of a shape foretells."""
+point), and how far residuals of nearest shapes on A100 and H100 are apart (as the median error
+that this alone would leave): choice of kernels and noise, which nothing of a shape foretells."""
 _COLUMNS = ("nccl_dtype", "op_name", "num_gpus", "message_size", "allreduce_dtype")
 _NONE = pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], [], []], names=["m", "n", "k"]))
 MEDIAN_OF_NORMAL = 0.6745
