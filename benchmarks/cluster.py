@@ -131,8 +131,8 @@ def bars(model: OpTimes, unseen: OpTimes | None, rows: Path | None) -> None:
         print(f"shipped parameters, all rows (seen): median {np.median(both):.1%}, "
               f"p90 {np.quantile(both, 0.9):.1%}")  # fmt: skip
         print("calibrated:", held.efficiency)
-        print("left free, the exponent of power comes out as "
-              f"{free_exponent(prepared, seen):.2f} (assumed {DEFAULT.power_exponent})")  # fmt: skip
+        free = free_exponent(prepared, seen)
+        print(f"left free, the exponent of power is {free:.2f} (assumed {DEFAULT.power_exponent})")
         if rows is not None:
             write_rows(rows, prepared, held, seen)
 
@@ -173,14 +173,14 @@ def write_rows(path: Path, prepared: list[Prepared], held: HeldOut, seen: object
 
 
 def speed(model: OpTimes) -> None:
-    """Configurations a second, and a lever study."""
+    """Configurations a second of one core's time, and a lever study."""
     framework = Framework(graphs="full", fused_moe=True, ep_overlap=True)
     base = load_system("hgx-b200")
     factors = (1.05, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
     steps = [(lever, 1 / f if lever == "launch_latency" else f)
              for lever in list(LEVERS)[:12] for f in factors]  # fmt: skip
     systems = [base, *(apply_lever(base, lever, factor) for lever, factor in steps)]
-    start = time.perf_counter()
+    start = time.process_time()
     tried = 0
     for name in MODELS:
         cache = TimeCache(model, tuple(systems))
@@ -188,14 +188,14 @@ def speed(model: OpTimes) -> None:
             job = Job(load_model_config(name), gpus, 8 * gpus, 4096, name=name, precision="mxfp8",
                       gradient_bytes=2.0, framework=framework)  # fmt: skip
             tried += search(job, model, systems, cache=cache).tried
-    spent = time.perf_counter() - start
+    spent = time.process_time() - start
     print(f"lever study, {len(systems) - 1} candidates x {len(MODELS)} models x 3 scales: "
-          f"{spent:.0f} s (bar 180 s), {tried * len(systems) / spent:,.0f} configurations "
-          "a second")  # fmt: skip
+          f"{spent:.0f} s of one core (bar 180 s), {tried * len(systems) / spent:,.0f} "
+          "configurations a second")  # fmt: skip
     job = Job(load_model_config("deepseek-v3"), 1024, 8192, 4096, name="deepseek-v3")
-    start = time.perf_counter()
+    start = time.process_time()
     one = search(job, model, [base])
-    spent = time.perf_counter() - start
+    spent = time.process_time() - start
     print(f"one search on one system: {one.tried} configurations in {spent:.1f} s, "
           f"{one.tried / spent:,.0f} a second (bar 1,000)")  # fmt: skip
 

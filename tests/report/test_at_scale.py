@@ -47,7 +47,7 @@ def test_the_section_stands_only_where_a_workload_says_its_gpus() -> None:
         assert "Over many GPUs" not in text
     for text in (render_html(_with(plain)), render_markdown(_with(plain))):
         assert "Over many GPUs" in text
-        assert "takes x1.200 of that" in text  # 12 s in use, 10 s at best
+        assert "takes 1.200 times as long" in text  # 12 s in use, 10 s at best
         assert "x1.250 at this plan and x1.500 with both re-planned" in text
 
 

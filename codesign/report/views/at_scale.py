@@ -50,7 +50,7 @@ def _summary(one: AtScale) -> str:
     ]
     if one.plan_in_use is not None:
         ratio = one.plan_in_use.step_s.value / best.step_s.value
-        said.append(f"The plan in use ({one.plan_in_use.plan}) takes {fmt.speedup(ratio)} of that.")
+        said.append(f"The plan in use ({one.plan_in_use.plan}) takes {ratio:.3f} times as long.")
     widest = one.domains[-1] if one.domains else None
     if widest is not None:
         said.append(
