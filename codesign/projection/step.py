@@ -24,6 +24,10 @@ HIDEABLE_CLASSES = ("collective", "copy")
 """Classes that run beside compute; all others are compute that can hide them."""
 
 
+NOTHING = 1e-12
+"""Part of a step that is no time at all: what grows from it has no rate."""
+
+
 @dataclass(frozen=True)
 class Step:
     """One measured step as arrays over its ops, seconds per step."""
@@ -157,8 +161,7 @@ def scale_step(step: Step, ratio: Array) -> ScaledStep:
         exposed[..., step.windowed] = _windowed(step, ratio, shift[..., :split])
         exposed[..., step.partial] = _partial(step, ratio, shift[..., split:])
     gained = (exposed - step.exposed_s).sum(axis=-1)
-    busy = step.busy_s
-    bubble = step.bubble_s * (1.0 + (gained / busy if busy > 0 else 0.0 * gained))
+    bubble = step.bubble_s * (1.0 + _relative(gained, step.busy_s, step))
     total = step.step_time_s + gained + (bubble - step.bubble_s)
     return ScaledStep(exposed, bubble, total)
 
@@ -167,7 +170,12 @@ def _compute_change(step: Step, ratio: Array, rows: Index) -> Array:
     """(...): relative change of the exposed compute of ``rows``; 0 where there is none."""
     before = float(step.exposed_s[rows].sum())
     gained = (step.exposed_s[rows] * (np.take(ratio, rows, axis=-1) - 1.0)).sum(axis=-1)
-    return np.asarray(gained / before if before > 0 else 0.0 * gained)
+    return _relative(gained, before, step)
+
+
+def _relative(gained: Array, before: float, step: Step) -> Array:
+    """(...): gained / before; 0 where ``before`` is nothing, or as good as nothing of the step."""
+    return np.asarray(gained / before if before > NOTHING * step.step_time_s else 0.0 * gained)
 
 
 def _windowed(step: Step, ratio: Array, shift: Array) -> Array:

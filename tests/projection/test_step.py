@@ -150,3 +150,12 @@ def test_laws_of_any_step(rows: list[Any], idle: float, bubble: float, data: Any
     assert (both.exposed_s >= 0).all()
     # Shorter ops never make a longer step.
     assert both.step_time_s[1] <= both.step_time_s[0] * (1 + 1e-9)
+
+
+def test_a_bubble_beside_no_busy_time_stays_as_it_is() -> None:
+    # 1e-310 s of compute; a copy that its window hides, until it takes three times as long.
+    rows = [("gemm", "forward", 1e-4, 1e-306, None), ("copy", "forward", 1.0, 0.0, 1.0)]
+    step = step_of(_random_char(rows, 1.0, 2.0))
+    longer = scale_step(step, np.array([1.0, 3.0]))
+    assert longer.bubble_s == pytest.approx(2.0)
+    assert longer.step_time_s == pytest.approx(step.step_time_s + 2.0)
