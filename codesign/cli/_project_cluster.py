@@ -91,7 +91,9 @@ def _job(
                 f"{subject!r}: with --gpus expected a recipe ({', '.join(list_recipes())}), a "
                 f"model ({', '.join(list_models())}), a config.json, or a characterization"
             )
-        model, name = load_model_config(subject), Path(subject).stem
+        # A shipped name may hold a dot: llama-3.1-405b.
+        name = subject if subject in list_models() else Path(subject).stem
+        model = load_model_config(subject)
     job = Job(
         model=model, gpus=gpus, global_batch=batch or max(gpus, 512), sequence_length=8192,
         name=name, precision=precision_of(precision or "bf16"), gradient_bytes=2.0,

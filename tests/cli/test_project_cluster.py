@@ -33,6 +33,12 @@ def test_the_best_plan_of_a_model_and_what_it_is_not() -> None:
         assert part in text
 
 
+def test_a_name_with_a_dot_stays_whole() -> None:
+    result = _run("llama-3.1-405b", "--gpus", "512", "--batch", "512", "--system", "gb300-nvl72")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("llama-3.1-405b: 512 GPUs")
+
+
 def test_a_recipe_has_a_plan_in_use_too() -> None:
     result = _run("llama-3.1-70b-pretrain-bf16", "--gpus", "128", "--system", "hgx-h200",
                   "--set", "nvlink_domain=72", "--reoptimize", "--json")  # fmt: skip
