@@ -46,11 +46,13 @@ class Union:
 def union(starts: Ints, ends: Ints) -> Union:
     """Union of intervals in any order; empty ones vanish."""
     keep = ends > starts
-    starts, ends = starts[keep], ends[keep]
+    if not keep.all():
+        starts, ends = starts[keep], ends[keep]
     if not starts.size:
         return Union(starts, ends)
-    order = np.argsort(starts, kind="stable")
-    starts, ends = starts[order], ends[order]
+    if not (starts[1:] >= starts[:-1]).all():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
     opens = np.concatenate([[True], starts[1:] > reach[:-1]])
     first = np.flatnonzero(opens)
@@ -63,6 +65,10 @@ def first_come(starts: Ints, ends: Ints) -> tuple[Ints, Ints]:
     The part of an interval is what lies after the latest end of all that started
     before it; a part may be empty.
     """
+    if (starts[1:] > starts[:-1]).all():  # in order, as a profiler writes them
+        low = starts.copy()
+        low[1:] = np.maximum(low[1:], np.maximum.accumulate(ends)[:-1])
+        return np.minimum(low, ends, out=low), ends
     order = np.lexsort((ends, starts))
     low, high = starts[order], ends[order]
     reach = np.maximum.accumulate(high)
@@ -84,20 +90,24 @@ def exposed(starts: Ints, ends: Ints, kinds: Ints, windows: tuple[Ints, Ints]) -
     only: their sum over a window is the busy time of that window, exactly.
     """
     claims: list[tuple[Ints, Ints, Ints]] = []
-    covered = union(starts[:0], ends[:0])
+    covered: Union | None = None
     for kind in (COMPUTE, COMM, COPY):
         index = np.flatnonzero(kinds == kind)
         if not index.size:
             continue
-        low, high = first_come(starts[index], ends[index])
-        activity, window, low, high = _split(index, low, high, windows)
-        length = (high - low) - covered.within(low, high)
+        mine = starts[index], ends[index]
+        activity, window, low, high = _split(index, *first_come(*mine), windows)
+        length = high - low
+        if covered is not None:
+            length -= covered.within(low, high)
         keep = length > 0
         claims.append((activity[keep], window[keep], length[keep]))
-        covered = union(
-            np.concatenate([covered.start, starts[index]]),
-            np.concatenate([covered.end, ends[index]]),
-        )
+        if covered is not None:
+            mine = (
+                np.concatenate([covered.start, mine[0]]), np.concatenate([covered.end, mine[1]])
+            )  # fmt: skip
+        if (kinds > kind).any():
+            covered = union(*mine)
     if not claims:
         none = np.zeros(0, dtype=np.int64)
         return none, none, none
@@ -114,6 +124,8 @@ def _split(
     last = np.searchsorted(begin, high, side="left") - 1
     spans = np.maximum(last - first + 1, 0)
     spans[high <= low] = 0
+    if (spans == 1).all():  # as a rule nothing runs across a border
+        return index, first, np.maximum(low, begin[first]), np.minimum(high, finish[first])
     repeat = np.repeat(np.arange(len(index)), spans)
     offset = np.arange(len(repeat)) - np.repeat(np.cumsum(spans) - spans, spans)
     window = first[repeat] + offset
@@ -147,10 +159,12 @@ def clip_overlaps(start: Ints, end: Ints, lane: Ints, correlation: Ints) -> Clip
     truly run side by side although the profiler books them on one stream.
     """
     order = np.lexsort((end, start, lane))
-    s, e, ln, corr = start[order], end[order], lane[order], correlation[order]
+    s, e, ln = start[order], end[order], lane[order]
     n = len(s)
-    if n < 2:
+    # What does not reach over its neighbour's start reaches over no later one.
+    if not ((ln[1:] == ln[:-1]) & (e[:-1] - s[1:] >= TOLERATED_OVERLAP_NS)).any():
         return Clipped(end, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    corr = correlation[order]
     # Start of the next run: another lane, a later start, and not the same graph launch.
     same_graph = (corr[1:] == corr[:-1]) & (corr[1:] >= 0)
     joined = (ln[1:] == ln[:-1]) & (same_graph | (s[1:] == s[:-1]))

@@ -16,7 +16,7 @@ from codesign.sources.kineto.decode import Findings
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.rank import characterize_rank
 from codesign.sources.nsys._activities import Activities, Names, read_activities
-from codesign.sources.nsys._database import MISSING, Database, distinct, open_database
+from codesign.sources.nsys._database import MISSING, Database, Ints, distinct, open_database
 from codesign.sources.nsys._devices import Devices, read_devices
 from codesign.sources.nsys._ranges import Ranges, read_ranges
 from codesign.workload.characterization import Characterization, Header, Reliability, SourceFile
@@ -55,7 +55,12 @@ def read_nsys(
         system = load_system(system).name
     with open_database(path) as database:
         capture = _capture(database)
-    lead = characterize_rank(_trace(capture), str(path), system)
+    trace = _trace(capture)
+    # Of the columns only what the trace has is needed from here on: first use of memory is slow.
+    capture.activities.device.clear()
+    capture.activities.launches.clear()
+    capture.devices.code = capture.devices.code[:0]
+    lead = characterize_rank(trace, str(path), system)
     lead.ops["source"] = path.name
     return Characterization(_header(lead.header, capture, path, workload), lead.ops)
 
@@ -98,7 +103,7 @@ def _trace(capture: _Capture) -> Trace:
         values, place = distinct(device[column])
         _, stream = distinct(stream * len(values) + place)
     properties = [{"id": k, "name": n} for k, n in capture.devices.names.items()]
-    missing = np.full(count, MISSING, dtype=np.int64)
+    missing = _same(MISSING, count)
     return Trace(
         device={
             **{c: device[c] for c in ("start", "end", "kind", "name", "correlation", "size")},
@@ -107,8 +112,8 @@ def _trace(capture: _Capture) -> Trace:
         },
         launches={
             **launches,
-            "external": np.full(len(launches["start"]), MISSING, dtype=np.int64),
-            "timed": np.ones(len(launches["start"]), dtype=np.int64),
+            "external": _same(MISSING, len(launches["start"])),
+            "timed": _same(1, len(launches["start"])),
         },
         ops=ranges.ops, names=capture.activities.names, devices=labels, inputs=ranges.inputs,
         comms=[],
@@ -116,6 +121,12 @@ def _trace(capture: _Capture) -> Trace:
         findings=Findings(events=count, dropped=capture.activities.dropped),
         unknown_categories=[], python_events=0, odd_args=0,
     )  # fmt: skip
+
+
+def _same(value: int, count: int) -> Ints:
+    """A column of one value, in the memory of one."""
+    column: Ints = np.broadcast_to(np.int64(value), count)
+    return column
 
 
 # What the Kineto reader advises, in this profiler's words.
