@@ -163,7 +163,8 @@ def test_whether_the_gpu_was_shared(
     assert (f"{others} other process" in warnings(char)) == bool(others)
 
 
-@pytest.mark.parametrize("pids", [str(os.getpid()), "9001"])
+# Named: the number of a process differs between those that run tests side by side.
+@pytest.mark.parametrize("pids", [str(os.getpid()), "9001"], ids=["own", "host"])
 def test_a_program_that_captures_itself_is_no_stranger(fake: pytest.MonkeyPatch, pids: str) -> None:
     fake.setenv("FAKE_NVML_PIDS", pids)  # on the GPU before and during; in a container by another
     assert recorded(rank(pid=os.getpid())).header.quality.warnings == ()  # number
