@@ -38,6 +38,8 @@ _WHOLE = re.compile(
 """Ops that count as one, though they call others inside."""
 _HOST = re.compile(r"^(autograd::|torch::autograd::|c10d::|profiler::|inductor::)")
 _ATTENTION = "aten::_scaled_dot_product_flash_attention_for_cpu"
+_OVERHANG = 0.1
+"""Share of a collective by which its end is noted late at most."""
 _COLLECTIVES = {
     "all_reduce": "allreduce", "all_gather": "_allgather_base", "broadcast": "broadcast",
     "reduce_scatter": "_reduce_scatter_base", "all_to_all": "all_to_all", "send": "send",
@@ -73,6 +75,7 @@ def add_device(trace: Event) -> int:
             _as_on_gpu(event)
     marks = (e for e in events if e.get("cat") == "user_annotation")
     talks = [e for e in marks if str(e["name"]).startswith("gloo:")]
+    _end_in_step(talks, [e for e in events if str(e["name"]).startswith("ProfilerStep#")])
     # What runs side by side is on streams of its own; the time in Gloo's queue counts.
     free: list[float] = []
     for event in sorted(talks, key=lambda e: (e["ts"], e["dur"])):
@@ -81,6 +84,19 @@ def add_device(trace: Event) -> int:
         _make(made, event, event["name"], {"stream": f"gloo {lane}", **_message(event, world)})
     events.extend(made)
     return len(made) // 2
+
+
+def _end_in_step(talks: list[Event], steps: list[Event]) -> None:
+    """Cut what hangs over a step's end a little.
+
+    Gloo's thread wakes whoever waits before it notes its own end; that is no work that lags.
+    """
+    ends = sorted(e["ts"] + e["dur"] for e in steps)
+    for event in talks:
+        border = next((end for end in ends if end > event["ts"]), math.inf)
+        over = event["ts"] + event["dur"] - border
+        if 0 < over <= _OVERHANG * event["dur"]:
+            event["dur"] -= over
 
 
 def _threads(events: list[Event]) -> Iterator[list[Event]]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 HIGH_OVERHEAD = 0.10
 """Profiled over plain step time, less one, above which the step is not the plain one's."""
+MOST_APART = 0.10
+"""Difference of two measurements of the same step above which neither is trusted."""
 _NO_DEVICE = "the trace names no device"
 _NOT_ON_CPU = "the CPU runs what it is given at once"
 
@@ -61,7 +63,7 @@ def finish(
     char = read_kineto(paths, workload=workload, system=system)
     char = _labelled(char, ranks, on_cpu)
     char = _compared(_described(char, ranks[0].get("described", {})), ranks)
-    char = _sms_given(char, ranks[0])
+    char = _agreeing(_sms_given(char, ranks[0]))
     if conditions is not None:
         char = conditions.record(char)
     if incomplete:
@@ -133,6 +135,17 @@ def _described(char: Characterization, facts: Mapping[str, Any]) -> Characteriza
         ops = char.ops.assign(phase=char.ops["phase"].fillna(phase))
         char = Characterization(char.header, ops)
     return char
+
+
+def _agreeing(char: Characterization) -> Characterization:
+    """The step of the trace against that of the clock around it: two ways to one number."""
+    clock_s, step_s = char.header.totals.get("wall_step_time_s"), char.header.step_time_s
+    if not clock_s or step_s is None or abs(step_s / clock_s - 1.0) <= MOST_APART:
+        return char
+    return _warn(
+        char, f"by the trace a step takes {format_si(step_s, 's')}, by the clock "
+        f"{format_si(clock_s, 's')}", ("step_time", "idle"),
+    )  # fmt: skip
 
 
 def _sms_given(char: Characterization, lead: Mapping[str, Any]) -> Characterization:

@@ -37,6 +37,7 @@ class Outcome:
     """What interrupted us: to be raised once the results are safe."""
     statuses: tuple[dict[str, Any], ...]
     elapsed_s: float
+    """Until it ended or was to be ended."""
 
 
 def run(
@@ -70,10 +71,11 @@ def run(
         )
     except OSError as error:
         raise UsageError(f"cannot run {command[0]!r}: {error.strerror or error}") from error
-    ended_by, interruption = "itself", None
+    ended_by, interruption, elapsed_s = "itself", None, None
     try:
         with _hangup():
             ended_by = _watch(child, settings, begin, timeout_s, stop, say, captured)
+        elapsed_s = time.monotonic() - begin
         if ended_by != "itself":
             _end(child, settings, signal.SIGTERM)
     except (KeyboardInterrupt, SystemExit) as error:
@@ -89,7 +91,11 @@ def run(
             _end(child, settings, signal.SIGKILL)
     code = child.returncode if ended_by == "itself" else None
     return Outcome(
-        code, ended_by, interruption, tuple(statuses(settings.folder)), time.monotonic() - begin
+        code,
+        ended_by,
+        interruption,
+        tuple(statuses(settings.folder)),
+        time.monotonic() - begin if elapsed_s is None else elapsed_s,
     )
 
 

@@ -79,7 +79,7 @@ def characterize_command(
             )  # fmt: skip
         conditions.statuses = outcome.statuses
         conditions.held_clock_hz = held_clock_hz
-        error = problem(outcome, own, " ".join([Path(command[0]).name, *command[1:2]]))
+        error = problem(outcome, own, label(command))
         if not captured(list(outcome.statuses)):
             return Result(None, error, outcome.interruption)
         say("reading the traces")
@@ -95,6 +95,16 @@ def characterize_command(
         except DataError as failure:
             return Result(char, error or failure, outcome.interruption)
     return Result(char, error, outcome.interruption, kept)
+
+
+def label(command: Sequence[str]) -> str:
+    """A command in a line: the program, and what it was told to run."""
+    shown = [Path(command[0]).name]
+    for part in command[1:]:
+        shown.append(part)
+        if not part.startswith("-"):
+            break
+    return " ".join(shown)[:200]
 
 
 def _incomplete(outcome: Outcome, settings: Settings, error: CodesignError | None) -> str:

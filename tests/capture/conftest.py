@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 # Big enough that a step is more than the profiler's own work, small enough for a second.
 MODEL = """
 import sys, time, torch
@@ -30,8 +31,9 @@ for i in range(40):
 
 @pytest.fixture(scope="session")
 def quick() -> dict[str, str]:
-    """Environment of a captured script on a machine with few cores."""
-    return {**os.environ, "OMP_NUM_THREADS": "1"}
+    """Environment of a captured script on a machine with few cores, and of this checkout."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path}
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -148,7 +149,7 @@ def test_the_environment_of_the_script_is_its_own(
     text = "import agent; assert agent.mine and contained\n" + LOOP
     result = codesign_cli(
         "-q", "-o", tmp_path / "run.parquet", "--stop", "--", sys.executable, script(text),
-        env={**quick, "PYTHONPATH": str(other)},
+        env={**quick, "PYTHONPATH": os.pathsep.join([str(other), quick["PYTHONPATH"]])},
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     assert [line for line in said(result.stderr) if line.startswith("codesign:")] == []

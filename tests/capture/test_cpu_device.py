@@ -81,6 +81,19 @@ def test_what_gloo_does_is_a_collective_with_its_message(tmp_path: Path) -> None
     assert char.header.idle_s == pytest.approx(200e-6)
 
 
+def test_the_end_that_gloo_notes_late_is_no_work_of_the_next_step() -> None:
+    def step(number: int, ts: float) -> Event:
+        return op(f"ProfilerStep#{number}", ts, 100, cat="user_annotation")
+
+    def talk(ts: float, dur: float) -> Event:
+        return op("gloo:all_reduce", ts, dur, tid=2, cat="user_annotation")
+
+    late = kernels(step(1, 0), step(2, 100), talk(50, 52), talk(160, 40))
+    assert [k[1:] for k in late] == [(50, 50), (160, 40)]
+    # One that really goes on while the next step runs stays as long as it is.
+    assert kernels(step(1, 0), step(2, 100), talk(50, 80))[0][1:] == (50, 80)
+
+
 def test_attention_takes_its_place_and_keeps_its_kernels_name() -> None:
     name = "aten::_scaled_dot_product_flash_attention_for_cpu_backward"
     event = op(name, 0, 10, **{
