@@ -180,6 +180,8 @@ def _kind(path: Path) -> str:
         return "xplane"
     if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
         return "json"
+    if not head.strip(b"\xef\xbb\xbf \t\r\n\0"):
+        raise DataError(f"{path}: the file is empty; expected {_SUPPORTED}")
     for kind, mark in _TEXT_MARKS:
         if mark.search(head):
             return kind

@@ -184,7 +184,7 @@ def test_the_kind_from_the_file_name_else_a_usage_error(tmp_path: Path) -> None:
     named = read_nccl_tests(log(tmp_path, text, "node3-nccl_AllReduce.txt"))
     assert set(named.ops["collective"]) == {"all_reduce"}
     path = log(tmp_path, text, "results.txt")
-    with pytest.raises(UsageError, match="such as all_reduce_perf.log"):
+    with pytest.raises(UsageError, match=r"such as all_reduce_perf\.log"):
         read_nccl_tests(path)
     assert len(read_nccl_tests(path, collective="all_reduce").ops) == 2
     with pytest.raises(UsageError, match="all_reduce and broadcast"):

@@ -116,3 +116,13 @@ class ByteStream:
         while self._read_raw():
             pass
         return self._hash.hexdigest()
+
+
+def located_error(stream: ByteStream, offset: int, reason: str, hint: str) -> DataError:
+    """A DataError with file, byte offset in the unpacked file, and line."""
+    line, left = 1, offset
+    with ByteStream(stream.path) as again:
+        while left > 0 and (part := again.read(min(left, 1 << 20))):
+            line += part.count(b"\n")
+            left -= len(part)
+    return DataError(f"{stream.path}: byte {offset} (line {line}): {reason}; {hint}")

@@ -47,6 +47,13 @@ OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 REFUSED = (msgspec.DecodeError, RecursionError)
 
 
+def ends_early(error: Exception, size: int) -> bool:
+    """Whether the parser ran out of its ``size`` bytes, be it inside a number (``12.``)."""
+    message = str(error)
+    byte = BYTE.search(message)
+    return "truncated" in message or (byte is not None and int(byte[1]) >= size)
+
+
 def decoded(piece: bytes) -> Event | None:
     try:
         return ONE.decode(piece)
@@ -105,7 +112,7 @@ def object_end(data: bytes, position: int) -> tuple[int, Event | None]:
             if "trailing characters" in message and byte is not None:
                 end = data.rfind(b"}", position, position + int(byte[1]) - 1) + 1
                 return end, ONE.decode(view[position:end])
-            if "truncated" not in message:
+            if not ends_early(error, len(part)):
                 return position, None
             if position + window >= len(data):
                 return -1, None

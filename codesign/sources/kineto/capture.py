@@ -12,6 +12,7 @@ import pandas as pd
 from codesign._common.text import encodable
 from codesign.sources.kineto import metadata
 from codesign.sources.kineto._bytestream import ByteStream
+from codesign.sources.kineto._duplicates import drop_duplicates
 from codesign.sources.kineto.events import load_trace
 from codesign.sources.kineto.rank import DeviceView, examine_rank
 from codesign.workload.characterization import Header, SourceFile
@@ -50,6 +51,7 @@ def read_capture(
         trace = load_trace(
             stream, allow_truncated=options.allow_truncated, repair=options.repair
         )  # fmt: skip
+    trace.findings.duplicates = drop_duplicates(trace)
     shaped: tuple[str, ...] = ()
     if execution is not None:
         from codesign.sources.execution_trace import add_shapes

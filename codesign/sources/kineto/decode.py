@@ -17,7 +17,7 @@ from typing import NoReturn
 import msgspec
 
 from codesign._common.errors import DataError
-from codesign.sources.kineto._bytestream import ByteStream
+from codesign.sources.kineto._bytestream import ByteStream, located_error
 from codesign.sources.kineto._mend import EVENT_BOUNDARY, mend_name, mend_quotes, sanitize
 from codesign.sources.kineto._scan import (
     BYTE,
@@ -28,6 +28,7 @@ from codesign.sources.kineto._scan import (
     Event,
     cuts,
     decoded,
+    ends_early,
     error_at,
     event_follows,
     object_end,
@@ -54,6 +55,8 @@ class Findings:
     events: int = 0
     repaired: int = 0
     dropped: int = 0
+    duplicates: int = 0
+    """Device events that stood in the file twice."""
     complete: bool = True
     lapses: set[str] = field(default_factory=set)
 
@@ -284,6 +287,7 @@ class EventReader:
         """What follows ``"traceEvents": [``: the one at the top level, as the parser proves."""
         searched = 0
         broken: tuple[int, str] | None = None
+        at_end = False
         for _ in range(_KEY_TRIES):
             match = _ARRAY_KEY.search(data, searched)
             if match is not None:
@@ -300,7 +304,8 @@ class EventReader:
             more = self._stream.read(max(len(data), 1 << 20))
             searched = max(0, len(data) - 64)
             data += more
-            if not more or len(data) > MAX_METADATA_BYTES:
+            at_end = not more
+            if at_end or len(data) > MAX_METADATA_BYTES:
                 break
         if broken is not None:
             after, reason = broken
@@ -313,11 +318,21 @@ class EventReader:
             self.findings.lapses.add("malformed metadata before the events, left out")
             self._offset += after
             return data[after:]
-        if self._stream.cut:
+        if self._stream.cut or (at_end and self._unfinished(data)):
             self._truncated()
         raise DataError(
             f"{self._stream.path}: no `traceEvents` list at the top level; expected a Kineto trace"
         )
+
+    @staticmethod
+    def _unfinished(data: bytes) -> bool:
+        """Whether the object that the file is ends with the file, before it is whole."""
+        clean = sanitize(data)[0]
+        try:
+            OBJECT.decode(clean)
+        except REFUSED as error:
+            return ends_early(error, len(clean))
+        return False
 
     def _close(self, rest: bytes) -> None:
         """Read the keys that follow the events, if any."""
@@ -329,10 +344,11 @@ class EventReader:
             if rest.strip(b" \t\r\n\0"):
                 self._trailing("text after the end of the list")
         else:
+            text = b'{"":0' + sanitize(rest)[0].rstrip(b"\0")
             try:
-                metadata = OBJECT.decode(b'{"":0' + sanitize(rest)[0].rstrip(b"\0"))
+                metadata = OBJECT.decode(text)
             except REFUSED as error:
-                if "truncated" in str(error):
+                if ends_early(error, len(text)):
                     self._truncated()
                     return
                 self._trailing(f"after the events: {error}")
@@ -381,13 +397,3 @@ class EventReader:
             self._stream, self._offset + at, BYTE.sub("", reason).strip(),
             "--repair mends or drops such events",
         )  # fmt: skip
-
-
-def located_error(stream: ByteStream, offset: int, reason: str, hint: str) -> DataError:
-    """A DataError with file, byte offset in the unpacked file, and line."""
-    line, left = 1, offset
-    with ByteStream(stream.path) as again:
-        while left > 0 and (part := again.read(min(left, 1 << 20))):
-            line += part.count(b"\n")
-            left -= len(part)
-    return DataError(f"{stream.path}: byte {offset} (line {line}): {reason}; {hint}")

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from codesign.sources.kineto._bytestream import ByteStream
+from codesign.sources.kineto._bytestream import ByteStream, located_error
 from codesign.sources.kineto._times import (
     INVALID_NS,
     MAX_DURATION_NS,
@@ -37,9 +37,10 @@ from codesign.sources.kineto.categories import (
     MEMSET,
 )  # fmt: skip
 from codesign.sources.kineto.classify import inputs_read
-from codesign.sources.kineto.decode import Chunk, EventReader, Findings, located_error
+from codesign.sources.kineto.decode import Chunk, EventReader, Findings
 
 T = TypeVar("T")
+_ON_DEVICE = (KERNEL, MEMCPY, MEMSET)
 _NO_INPUTS = (b"", b"", b"")
 _NO_DEVICE_ARGS, _NO_LAUNCH_ARGS, _NO_OP_ARGS = DeviceArgs(), LaunchArgs(), OpArgs()
 
@@ -90,7 +91,8 @@ class Trace:
     """start, end, name, thread, process, correlation, external."""
     ops: dict[str, Ints]
     """start, end, kind, name, thread, external, inputs; record: the record function id, under
-    which an execution trace knows the op (may be absent)."""
+    which an execution trace knows the op; process, coded as that of launches (absent where
+    all are of one process)."""
     names: list[str]
     devices: list[str]
     inputs: list[tuple[bytes, bytes, bytes]]
@@ -139,6 +141,7 @@ class TraceBuilder:
         self._device, self._launch, self._op = _Table(), _Table(), _Table()
         self._categories: Counter[str] = Counter()
         self._reads: list[int] = []
+        self._odd_phases = 0
         self._thread_code: dict[tuple[Id, Id], int] = {}
 
     def add(self, chunk: Chunk, reader: EventReader) -> None:
@@ -156,7 +159,7 @@ class TraceBuilder:
             self._categories[category.lower()] += len(events)
         for category, (events, starts, lasts) in timed.items():
             kind = CATEGORIES[category.lower()]
-            if kind in (KERNEL, MEMCPY, MEMSET):
+            if kind in _ON_DEVICE:
                 bad = self._untimed(category, events, (starts, lasts), chunk, reader.findings)
                 if bad is not None:
                     events = [e for e, b in zip(events, bad, strict=True) if not b]  # noqa: PLW2901
@@ -172,9 +175,12 @@ class TraceBuilder:
         """Kept events by category with start and duration; None if floats would round those."""
         timed = {}
         for category, group in chunk.groups.items():
-            if CATEGORIES.get(category.lower(), IGNORED) == IGNORED:
+            kind = CATEGORIES.get(category.lower(), IGNORED)
+            if kind == IGNORED:
                 continue
             events = [e for e in group if e.ph == "X"]
+            if kind in _ON_DEVICE:
+                self._odd_phases += len(group) - len(events)
             if not events:
                 continue
             starts, lasts = to_ns([e.ts for e in events]), to_ns([e.dur for e in events])
@@ -287,12 +293,20 @@ class TraceBuilder:
     def finish(self, reader: EventReader) -> Trace:
         """The columns; the builder is used up."""
         unknown = sorted(c for c in self._categories if c not in CATEGORIES)
+        if self._odd_phases:
+            reader.findings.lapses.add(
+                f"{self._odd_phases} device events that are not complete ones (ph X), left out"
+            )
+        ops = self._op.join("start end kind name thread external inputs record")
+        if len(self._processes.values) > 1:
+            of_thread = [self._processes.code(pid) for pid, _ in self._threads.values]
+            ops["process"] = np.array(of_thread, dtype=np.int64)[ops["thread"]]
         return Trace(
             device=self._device.join(
                 "start end kind name device stream correlation external size comm"
             ),
             launches=self._launch.join("start end name thread process correlation external timed"),
-            ops=self._op.join("start end kind name thread external inputs record"),
+            ops=ops,
             names=self._names.values, devices=_device_labels(self._devices.values),
             inputs=self._inputs.values, comms=self._comms.values,
             metadata=reader.metadata, findings=reader.findings, unknown_categories=unknown,
@@ -330,7 +344,9 @@ def _external(args: Sequence[DeviceArgs] | Sequence[LaunchArgs] | Sequence[OpArg
 
 
 def _shown(time: object) -> object:
-    return bytes(time).decode("utf-8", "replace") if isinstance(time, msgspec.Raw) else time
+    shown = bytes(time).decode("utf-8", "replace") if isinstance(time, msgspec.Raw) else time
+    blank = isinstance(shown, str) and not shown.strip(' "')
+    return "no number" if blank or shown is None else shown
 
 
 def _thread(tid: Id) -> Id:

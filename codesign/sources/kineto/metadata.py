@@ -36,7 +36,7 @@ def read(metadata: dict[str, msgspec.Raw], key: str, kind: type[T], default: T) 
     if raw is None:
         return default
     try:
-        return msgspec.json.decode(raw, type=kind)
+        return msgspec.json.decode(raw, type=kind, strict=False)
     except (msgspec.DecodeError, RecursionError):
         return default
 

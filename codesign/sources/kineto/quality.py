@@ -99,6 +99,11 @@ def _reading(evidence: Evidence, notes: Notes) -> None:
             f"{findings.repaired} malformed events repaired, {findings.dropped} dropped",
             *(["idle", "exposed"] if findings.dropped else []),
         )
+    if findings.duplicates:
+        notes.warn(
+            f"{findings.duplicates} device events stand in the file twice (files merged?) and "
+            "count once"
+        )
     if findings.lapses:
         notes.warn(f"read around: {', '.join(sorted(findings.lapses))}")
     if trace.unknown_categories:
@@ -185,6 +190,11 @@ def _steps(evidence: Evidence, kernel: np.ndarray[tuple[int], np.dtype[np.bool_]
         notes.warn(
             f"{len(steps.names)} steps were found by periodicity, for none is marked: repeating "
             f"sequences of about {np.median([t.kernels for t in times]):.0f} kernels"
+        )
+    if steps.overlapping:
+        notes.warn(
+            f"{steps.overlapping} marked steps begin inside of another (threads or processes that "
+            "mark their own?) and were left out"
         )
     empty = sum(1 for t in times if not t.kernels)
     if empty:

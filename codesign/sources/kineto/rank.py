@@ -77,9 +77,10 @@ def examine_rank(
     Raises DataError if there is no device activity.
     """
     if not len(trace.device["start"]):
+        cut = "" if trace.findings.complete else " before the file was cut short"
         raise DataError(
-            f"{where}: no device activity: {trace.findings.events} events, none of them a kernel "
-            "or copy; capture on a GPU with ProfilerActivity.CUDA (or XPU)"
+            f"{where}: no device activity: {trace.findings.events} events{cut}, none of them a "
+            "kernel or copy; capture on a GPU with ProfilerActivity.CUDA (or XPU)"
         )
     notes = Notes()
     links = link(trace)

@@ -31,6 +31,8 @@ class Steps:
     by: str
     borders: str
     """``host`` (annotations), ``device`` (first kernel that a step launched) or ``capture``."""
+    overlapping: int = 0
+    """Marked steps that were left out, since they begin inside of another."""
 
     def of(self, times: Ints) -> Ints:
         """Step that holds each time, -1 outside of all."""
@@ -49,7 +51,7 @@ def find_steps(trace: Trace, links: Links, rows: Ints, finish: Ints) -> Steps:
     one of step i + 1, so that no work is cut in two or lost at the end.
     """
     begin = trace.device["start"][rows]
-    names, start, end, by = _annotated(trace)
+    names, start, end, by, overlapping = _annotated(trace, links, rows)
     if not names:
         periods = _repeated(trace, rows, finish)
         if periods is not None:
@@ -58,7 +60,7 @@ def find_steps(trace: Trace, links: Links, rows: Ints, finish: Ints) -> Steps:
         first, last = int(begin.min()), int(finish.max())
         one = np.array([first]), np.array([max(last, first + 1)])
         return Steps(["capture"], one[0], one[1], "none", "capture")
-    host = Steps(names, start, end, by, "host")
+    host = Steps(names, start, end, by, "host", overlapping)
     launch = links.launch[rows]
     linked = launch >= 0
     asked_at = np.where(linked, trace.launches["start"][launch] if linked.any() else begin, begin)
@@ -77,7 +79,8 @@ def _repeated(trace: Trace, rows: Ints, finish: Ints) -> Periods | None:
     return find_periods(trace.device["start"][mine], finish[kernel], trace.device["name"][mine])
 
 
-def _annotated(trace: Trace) -> tuple[list[str], Ints, Ints, str]:
+def _annotated(trace: Trace, links: Links, device: Ints) -> tuple[list[str], Ints, Ints, str, int]:
+    """Names, starts and ends of the marked steps, by what, and how many overlap others."""
     ops = trace.ops
     profiler = [n.startswith("ProfilerStep") for n in trace.names]
     rows = np.flatnonzero(np.array(profiler or [False])[ops["name"]])
@@ -88,6 +91,7 @@ def _annotated(trace: Trace) -> tuple[list[str], Ints, Ints, str]:
         annotated = ops["kind"] == ANNOTATION
         rows = np.flatnonzero(annotated & np.array(like or [False])[ops["name"]])
     rows = rows[ops["end"][rows] > ops["start"][rows]]
+    rows = _own_process(trace, links, device, rows)
     rows = rows[np.argsort(ops["start"][rows], kind="stable")][:_MAX_STEPS]
     # Nested or concurrent ones (several threads or ranks) are not further steps.
     kept: list[int] = []
@@ -98,7 +102,21 @@ def _annotated(trace: Trace) -> tuple[list[str], Ints, Ints, str]:
             last = int(ops["end"][row])
     index = np.array(kept, dtype=np.int64)
     names = [trace.names[c] for c in ops["name"][index].tolist()]
-    return names, ops["start"][index], ops["end"][index], by
+    return names, ops["start"][index], ops["end"][index], by, len(rows) - len(kept)
+
+
+def _own_process(trace: Trace, links: Links, device: Ints, marks: Ints) -> Ints:
+    """Of the marks those of the process that launched most of the device's work, if it has any.
+
+    Where ranks are merged in one file, each marks its own steps.
+    """
+    launch = links.launch[device]
+    launch = launch[launch >= 0]
+    if "process" not in trace.ops or not launch.size:
+        return marks
+    owner = np.bincount(trace.launches["process"][launch]).argmax()
+    mine = marks[trace.ops["process"][marks] == owner]
+    return mine if mine.size else marks
 
 
 def _stretched(host: Steps, launched_in: Ints, finish: Ints) -> Steps:
@@ -107,7 +125,7 @@ def _stretched(host: Steps, launched_in: Ints, finish: Ints) -> Steps:
     end = host.end.copy()
     if mine.size:
         end[-1] = max(int(end[-1]), int(mine.max()))
-    return Steps(host.names, host.start, end, host.by, host.borders)
+    return Steps(host.names, host.start, end, host.by, host.borders, host.overlapping)
 
 
 def _device_steps(host: Steps, launched_in: Ints, begin: Ints, finish: Ints) -> Steps:
@@ -128,4 +146,4 @@ def _device_steps(host: Steps, launched_in: Ints, begin: Ints, finish: Ints) -> 
     end[:-1] = np.where(joined, start[1:], np.minimum(end[:-1], start[1:]))
     keep = end > start
     names = [name for name, k in zip(host.names, keep.tolist(), strict=True) if k]
-    return Steps(names, start[keep], end[keep], host.by, "device")
+    return Steps(names, start[keep], end[keep], host.by, "device", host.overlapping)

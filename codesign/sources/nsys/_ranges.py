@@ -40,6 +40,8 @@ class Ranges:
     unclosed: int = 0
     unattributed: dict[int, int] | None = None
     """Ranges of each event type in which no launch stood."""
+    process: Ints | None = None
+    """Per range its serialized process."""
 
 
 def read_ranges(database: Database, activities: Activities, names: Names) -> Ranges:
@@ -66,7 +68,7 @@ def read_ranges(database: Database, activities: Activities, names: Names) -> Ran
     external, used = _attribute(activities, ops, spans, table["process"])
     return Ranges(
         ops, inputs, external, int((~spans).sum()), int(spans.sum()), unclosed,
-        {60: int((spans & ~used).sum()), 59: int((~spans & ~used).sum())},
+        {60: int((spans & ~used).sum()), 59: int((~spans & ~used).sum())}, table["process"],
     )  # fmt: skip
 
 

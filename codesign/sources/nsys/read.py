@@ -22,6 +22,7 @@ from codesign.sources.nsys._ranges import Ranges, read_ranges
 from codesign.workload.characterization import Characterization, Header, Reliability, SourceFile
 
 _MAX_MESSAGES = 5
+_PID_SHIFT = 24
 _WARNING_AND_ERROR = "(2, 3)"
 # "Not all CUDA events might have been collected" and the like, of the events used here.
 _LOST = re.compile(
@@ -102,6 +103,14 @@ def _trace(capture: _Capture) -> Trace:
     for column in ("process", "contextId", "streamId"):
         values, place = distinct(device[column])
         _, stream = distinct(stream * len(values) + place)
+    if ranges.process is not None:
+        # Which process marks its steps how, coded alike on both sides.
+        owners = np.concatenate([launches["thread"] >> _PID_SHIFT, ranges.process])
+        if len(distinct(owners)[0]) > 1:
+            _, owner = distinct(owners)
+            cut = len(launches["thread"])
+            launches = {**launches, "process": owner[:cut]}
+            ranges.ops["process"] = owner[cut:]
     properties = [{"id": k, "name": n} for k, n in capture.devices.names.items()]
     missing = _same(MISSING, count)
     return Trace(

@@ -97,6 +97,45 @@ def test_a_cut_anywhere_says_how_many_events_are_whole(
     assert any(f"after {found[1]} complete events" in w for w in quality.warnings)
 
 
+def test_a_cut_at_any_byte_is_told_from_malformed(tmp_path: Path) -> None:
+    """Inside of numbers, escapes, literals and letters of several bytes, and in what follows."""
+    events = [kernel(0, 10.25, "k\n\u00e9 \U0001f600", corr=1, share=-1.25e-3, seen=True)]
+    head = json.dumps({"deviceProperties": [{"id": 0, "clock": 1.5}]})[:-1]
+    tail = ', "distributedInfo": {"rank": 0, "share": 0.5, "none": null}}'
+    text = json.dumps([*events, launch(-5, 1)], ensure_ascii=False)
+    for data in (f'{head}, "traceEvents": {text}{tail}'.encode(), text.encode()):
+        assert kernels(read(tmp_path, data)) == (1, 10)
+        whole = data.index(b'}}, {"ph"') + 2 if data[:1] == b"{" else data.index(b"}}, {") + 2
+        for size in range(1, len(data)):
+            with pytest.raises(DataError, match="truncated after"):
+                read(tmp_path, data[:size])
+            if size % 11:
+                continue  # a whole characterization takes longer than an error
+            if size < whole:
+                with pytest.raises(DataError, match="before the first complete event"):
+                    read(tmp_path, data[:size], allow_truncated=True)
+            else:
+                char = read(tmp_path, data[:size], allow_truncated=True)
+                assert char.header.totals["kernels"] == 1
+                assert not char.header.quality.complete
+
+
+@pytest.mark.parametrize("tail", ["1.", "-", "1e", "1e+", "12", '"a\\u00', "tru", "[1."])
+def test_an_event_longer_than_the_parsers_window_is_whole_wherever_that_ends(
+    tmp_path: Path, tail: str
+) -> None:
+    """The careful way reads windows of 16 KiB; doubled commas make it the one that is taken."""
+    rest = {"1.": "5", "-": "7", "1e": "5", "1e+": "5", "12": "3", '"a\\u00': 'e9"',
+            "tru": "e", "[1.": "5]"}[tail]  # fmt: skip
+    opening = '{"ph": "X", "cat": "kernel", "name": "long", "pid": 0, "tid": 7, "ts": 500, "dur": 3'
+    opening += ', "args": {"stream": 7, "pad": "'
+    middle = '", "x": ' + tail
+    padding = "p" * ((1 << 14) - len(opening) - len(middle))
+    text = GOOD.replace("}]}", "}, " + opening + padding + middle + rest + "}}]}")
+    text = text.replace("}, {", "},, {", 1)
+    assert kernels(read(tmp_path, text)) == (6, 53)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -114,3 +114,28 @@ def test_launches_whose_kernels_were_dropped_lower_the_coverage(path: Path) -> N
     quality = read(export, path).header.quality
     assert quality.launch_coverage == pytest.approx(0.7)
     assert any("launch coverage 70%" in w for w in quality.warnings)
+
+
+@pytest.mark.parametrize("shift", [7, 370, 500, 990])
+@pytest.mark.parametrize("kind", [59, 60])
+def test_each_process_marks_its_own_steps(path: Path, shift: int, kind: int) -> None:
+    """Ranks of one node in one report: a process and a GPU each, out of step."""
+    export = Export()
+    for rank in range(2):
+        for step in range(3):
+            begin = shift * rank + 1000 * step
+            export.range(
+                begin, begin + 990, f"step {10 * rank + step}", kind=kind, process=1 + rank
+            )
+            export.launch(begin + 10, corr=step, process=1 + rank)
+            export.kernel(
+                begin + 100, begin + 400, device=rank, corr=step, process=1 + rank, stream=7
+            )
+    steps = read_nsys(export.save(path)).header.steps
+    for rank in range(2):
+        mine = [s for s in steps if s.device == str(rank)]
+        assert [s.name for s in mine] == [f"step {10 * rank + i}" for i in range(3)]
+        for step in mine:
+            assert (step.kernels, step.time_s, step.idle_s) == (
+                1, pytest.approx(990e-9), pytest.approx(690e-9)
+            )  # fmt: skip
