@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign._common.errors import UsageError
+from codesign._common.errors import CodesignError, DataError, UsageError
 
 if TYPE_CHECKING:
     from codesign.workload.characterization import Characterization
@@ -30,7 +31,9 @@ def characterize_shapes(
         raise UsageError("--model needs --system: it says on which hardware the ops take how long")
     where = None if system is None else load_system(system)
     if ":" in name:
-        char = shapes(_step_of(name), workload=name, system=where)
+        step = _step_of(name)
+        with _theirs(name):
+            char = shapes(step, workload=name, system=where)
     else:
         workload = workload_of(name)
         changed = sizes_of(name, preset, sizes)
@@ -59,17 +62,30 @@ def _step_of(name: str) -> Callable[[], object]:
     module, _, function = name.partition(":")
     sys.path.insert(0, "")  # as `python -m` has it: the folder one stands in
     try:
-        factory = getattr(importlib.import_module(module), function)
+        with _theirs(name):
+            factory = getattr(importlib.import_module(module), function)
+            step = _on_meta(lambda _: factory())
     except (ImportError, AttributeError) as error:
         raise UsageError(f"--workload {name}: {error}; expected MODULE:FUNCTION") from error
     finally:
         sys.path.remove("")
-    step = _on_meta(lambda _: factory())
     if not callable(step):
         raise UsageError(
             f"--workload {name}: returned {type(step).__name__}, expected a step to call"
         )
     return step  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _theirs(name: str) -> Iterator[None]:
+    """What goes wrong inside is the user's code, not ours."""
+    try:
+        yield
+    except (CodesignError, ImportError, AttributeError):
+        raise
+    except Exception as error:
+        text = (str(error).strip().splitlines() or [""])[0]
+        raise DataError(f"--workload {name}: {type(error).__name__}: {text}") from error
 
 
 def _predicted(char: Characterization, path: Path) -> Characterization:

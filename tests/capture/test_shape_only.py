@@ -11,6 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
+SDPA = F.scaled_dot_product_attention
 
 from codesign import capture
 from codesign._common.errors import DataError, InsufficientDataError, UsageError
@@ -51,6 +52,95 @@ def test_grouped_queries_cost_by_query_heads_and_read_by_key_heads() -> None:
     char = capture.shapes(lambda: F.scaled_dot_product_attention(q, k, k, enable_gqa=True))
     assert hardware_flops(char.ops) == 274_877_906_944
     assert char.ops["bytes"].sum() == 2 * 4096 * 128 * 2 * (32 + 8)
+
+
+def test_pytorchs_causal_flag_counts_from_the_first_key() -> None:
+    from torch.nn.attention.bias import causal_lower_right
+
+    # 64 queries on 128 keys: query i sees keys 0 to i, and nobody the last 64.
+    q, k = meta(2, 4, 64, 16), meta(2, 4, 128, 16)
+    first = 2 * 2 * 4 * (64 * 65 // 2) * (16 + 16)
+    assert flops(lambda: F.scaled_dot_product_attention(q, k, k, is_causal=True)) == first
+    # As with a cache of 64 tokens: each query sees those too.
+    late = 2 * 2 * 4 * (64 * 64 + 64 * 65 // 2) * (16 + 16)
+    bias = causal_lower_right(64, 128)
+    assert flops(lambda: F.scaled_dot_product_attention(q, k, k, attn_mask=bias)) == late
+
+    def said() -> None:
+        with capture.masked(causal=True):
+            F.scaled_dot_product_attention(q, k, k, is_causal=True)
+
+    assert flops(said) == late
+    # More queries than keys: what the flag leaves then has no row in the table.
+    unknown = capture.shapes(lambda: F.scaled_dot_product_attention(k, q, q, is_causal=True))
+    assert bool(unknown.ops["flops"].isna().all())
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_inside_pytorchs_own_layers(causal: bool) -> None:
+    with torch.device("meta"):
+        layer = torch.nn.MultiheadAttention(64, 4, batch_first=True, dtype=torch.bfloat16)
+    x, mask = meta(2, 16, 64), meta(16, 16, dtype=torch.bool) if causal else None
+    pairs = 16 * 17 // 2 if causal else 16 * 16
+    char = capture.shapes(
+        lambda: layer(x, x, x, need_weights=False, attn_mask=mask, is_causal=causal)
+    )
+    (row,) = char.ops[char.ops["op_class"] == "attention"].to_dict("records")
+    assert row["flops"] == 2 * 4 * pairs * 2 * (16 + 16)
+    assert hardware_flops(char.ops) == 2 * 32 * 64 * (192 + 64) + row["flops"]
+    assert torch.nn.functional.scaled_dot_product_attention is SDPA  # nothing stays behind
+
+
+def test_fake_tensors_count_as_meta_ones_do() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        layer, x = torch.nn.Linear(64, 32, bias=False), torch.empty(16, 64, requires_grad=True)
+        q = torch.empty(2, 4, 64, 16, requires_grad=True)
+
+        def step() -> None:
+            layer(x).sum().backward()
+            F.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+
+        attention = 2 * 2 * 4 * (64 * 65 // 2) * (16 + 16)
+        assert flops(step) == 3 * 2 * 16 * 64 * 32 + attention * 7 // 2
+
+
+def test_recomputed_forwards_count_again() -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    layer = torch.nn.Linear(64, 64, bias=False, device="meta")
+    x = meta(8, 64, dtype=torch.float32, grad=True)
+    once = 2 * 8 * 64 * 64
+
+    def step() -> None:
+        checkpoint(lambda y: layer(layer(y)), x, use_reentrant=False).sum().backward()
+
+    # Two forward, the first of them again (the second's result is not needed), four backward.
+    assert flops(step) == 7 * once
+
+
+@pytest.mark.parametrize(
+    ("step", "by_hand"),
+    [
+        (lambda: torch.mv(meta(64, 128), meta(128)), 2 * 64 * 128),
+        (lambda: torch.addmv(meta(64), meta(64, 128), meta(128)), 2 * 64 * 128),
+        (lambda: torch.dot(meta(128), meta(128)), 2 * 128),
+        (lambda: torch.einsum("bij,bjk->bik", meta(4, 8, 16), meta(4, 16, 32)), 2 * 32 * 16 * 32),
+        (lambda: torch._grouped_mm(meta(4, 8, 16), meta(4, 16, 32)), 2 * 4 * 8 * 16 * 32),
+        # A weight gradient of 4 groups: every row meets its own group's columns once.
+        (lambda: torch._grouped_mm(meta(16, 104), meta(104, 32), offs=meta(4, dtype=torch.int32)),
+         2 * 104 * 16 * 32),
+        (lambda: torch._scaled_mm(
+            meta(64, 128, dtype=torch.float8_e4m3fn), meta(32, 128, dtype=torch.float8_e4m3fn).t(),
+            scale_a=meta(dtype=torch.float32), scale_b=meta(dtype=torch.float32),
+            out_dtype=torch.bfloat16), 2 * 64 * 128 * 32),
+        (lambda: F.conv_transpose1d(meta(2, 4, 16), meta(4, 8, 3)), 2 * 2 * 16 * 4 * 8 * 3),
+        (lambda: F.conv2d(meta(2, 8, 16, 16), meta(8, 1, 3, 3), groups=8), 2 * 2 * 8 * 14 * 14 * 9),
+    ],
+)  # fmt: skip
+def test_products_of_every_kind(step: Any, by_hand: float) -> None:
+    assert flops(step) == by_hand
 
 
 def test_a_sliding_window_is_said_by_the_program() -> None:
@@ -167,6 +257,11 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hardware_flops(Characterization.load(out).ops) == 2 * 16 * 64 * 32
     command.main([*run, "rl-decode", "--size", "layers=1"], standalone_mode=False)
     assert Characterization.load(out).header.phase == "decode"
+    (tmp_path / "broken.py").write_text(
+        "def step():\n    raise ValueError('no such\\nlayer')\ndef build():\n    return step\n"
+    )
+    with pytest.raises(DataError, match=r"--workload broken:build: ValueError: no such$"):
+        command.main([*run, "broken:build"], standalone_mode=False)
     for arguments, said in (
         (["mine:nothing"], "MODULE:FUNCTION"),
         (["llama-train", "--model", __file__], "--model needs --system"),

@@ -53,12 +53,16 @@ def size_bytes(tensors: Sequence[Any]) -> float:
 
 def _multiply(name: str, inputs: Sequence[Any]) -> Row | None:
     """Dims of a GEMM or grouped GEMM, None if it is none."""
-    first = 1 if name in ("addmm", "baddbmm", "_addmm_activation") else 0
-    if name in ("mm", "addmm", "_addmm_activation", "_scaled_mm"):
+    first = 1 if name in ("addmm", "baddbmm", "addbmm", "_addmm_activation") else 0
+    if name in ("mm", "addmm", "_addmm_activation", "_scaled_mm", "_int_mm"):
         a, b = inputs[first : first + 2]
         return {"op_class": "gemm", "m": a.shape[0], "k": a.shape[1], "n": b.shape[1],
                 "precision": precision(a)}  # fmt: skip
-    if name in ("bmm", "baddbmm"):
+    if name in ("mv", "addmv", "dot", "vdot"):
+        a, b = inputs[1 if name == "addmv" else 0 :][:2]
+        return {"op_class": "gemm", "m": a.shape[0] if a.dim() == 2 else 1, "k": b.shape[0],
+                "n": 1, "precision": precision(a)}  # fmt: skip
+    if name in ("bmm", "baddbmm", "addbmm"):
         a, b = inputs[first : first + 2]
         return {"op_class": "gemm", "batch": a.shape[0], "m": a.shape[1], "k": a.shape[2],
                 "n": b.shape[2], "precision": precision(a)}  # fmt: skip

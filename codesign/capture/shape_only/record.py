@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -133,30 +135,60 @@ class Functions(TorchFunctionMode):
         kwargs = kwargs or {}
         if not self._recorder.silent and func in _NORMS:
             return _Norm.apply(args[0], self._recorder)
-        if func is not torch.nn.functional.scaled_dot_product_attention or self._recorder.silent:
+        if func is not _SDPA or self._recorder.silent:
             return func(*args, **kwargs)
-        # In the order of the function's own parameters, however they were passed.
-        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-        given = dict(zip(names, args, strict=False)) | kwargs
-        return self._attention(
-            given["query"], given["key"], given["value"], given.get("attn_mask"),
-            bool(given.get("is_causal", False)),
-        )  # fmt: skip
-
-    def _attention(self, q: Any, k: Any, v: Any, attn_mask: Any, is_causal: bool) -> Any:
-        row = {
-            "op_class": "attention", "name": "scaled_dot_product_attention",
-            "batch": q.shape[0] if q.dim() > 3 else 1, "heads": q.shape[-3],
-            "kv_heads": k.shape[-3], "q_len": q.shape[-2], "kv_len": k.shape[-2],
-            "head_dim": q.shape[-1], "head_dim_v": v.shape[-1],
-            "precision": PRECISIONS.get(str(q.dtype).removeprefix("torch.")),
-            # What an arbitrary mask leaves is not known, unless the program says so.
-            "causal": is_causal if attn_mask is None else None,
-        }  # fmt: skip
-        row |= self._recorder.mask
-        return _Attention.apply(q, k, v, self._recorder, row)
+        return attend(self._recorder, *args, **kwargs)
 
 
+@contextmanager
+def attention_seen(recorder: Recorder) -> Iterator[None]:
+    """Meet attention also where functions of PyTorch's own call it: those hide it from a mode."""
+
+    @functools.wraps(_SDPA)
+    def seen(*args: Any, **kwargs: Any) -> Any:
+        given = _SDPA if recorder.silent else functools.partial(attend, recorder)
+        return given(*args, **kwargs)
+
+    torch.nn.functional.scaled_dot_product_attention = seen
+    try:
+        yield
+    finally:
+        torch.nn.functional.scaled_dot_product_attention = _SDPA
+
+
+def attend(
+    recorder: Recorder, query: Any, key: Any, value: Any, attn_mask: Any = None,
+    dropout_p: float = 0.0, is_causal: bool = False, **_: Any,  # noqa: ARG001 - by its place
+) -> Any:  # fmt: skip
+    """In place of scaled_dot_product_attention, with its parameters in its order."""
+    q, k, v = query, key, value
+    row = {
+        "op_class": "attention", "name": "scaled_dot_product_attention",
+        "batch": math.prod(q.shape[:-3]), "heads": q.shape[-3] if q.dim() > 2 else 1,
+        "kv_heads": k.shape[-3] if k.dim() > 2 else 1, "q_len": q.shape[-2],
+        "head_dim": q.shape[-1], "head_dim_v": v.shape[-1],
+        "precision": PRECISIONS.get(str(q.dtype).removeprefix("torch.")),
+        **_mask(attn_mask, bool(is_causal), q.shape[-2], k.shape[-2]),
+    }  # fmt: skip
+    if recorder.mask:
+        row |= {**recorder.mask, "kv_len": k.shape[-2]}
+    return _Attention.apply(q, k, v, recorder, row)
+
+
+def _mask(attn_mask: Any, is_causal: bool, q_len: int, kv_len: int) -> dict[str, Any]:
+    """``causal`` and ``kv_len`` in the sense of the ops table: the last query sees every key."""
+    variant = getattr(getattr(attn_mask, "variant", None), "name", "")
+    if variant == "LOWER_RIGHT":  # torch.nn.attention.bias
+        return {"causal": True, "kv_len": kv_len}
+    if is_causal or variant == "UPPER_LEFT":
+        # PyTorch's flag lets the first query see the first key: those past q_len are not read.
+        square = kv_len >= q_len
+        return {"causal": True if square else None, "kv_len": min(q_len, kv_len)}
+    # What an arbitrary mask leaves is not known, unless the program says so.
+    return {"causal": False if attn_mask is None else None, "kv_len": kv_len}
+
+
+_SDPA = torch.nn.functional.scaled_dot_product_attention
 _NORMS = tuple(f for m in (torch, torch.nn.functional) if (f := getattr(m, "rms_norm", None)))
 
 

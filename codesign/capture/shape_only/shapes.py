@@ -138,7 +138,12 @@ def _recorded(step: Callable[..., object], arguments: tuple[object, ...]) -> Rec
         register_optimizer_step_pre_hook,
     )
 
-    from codesign.capture.shape_only.record import Dispatches, Functions, Recorder
+    from codesign.capture.shape_only.record import (
+        Dispatches,
+        Functions,
+        Recorder,
+        attention_seen,
+    )
 
     recorder = Recorder()
     _active.append(recorder)
@@ -146,7 +151,8 @@ def _recorded(step: Callable[..., object], arguments: tuple[object, ...]) -> Rec
              register_optimizer_step_post_hook(recorder.leave_optimizer))  # fmt: skip
     try:
         # What the step makes on no device in particular has no content either.
-        with torch.device("meta"), Functions(recorder), Dispatches(recorder):
+        modes = (torch.device("meta"), Functions(recorder), Dispatches(recorder))
+        with attention_seen(recorder), modes[0], modes[1], modes[2]:
             step(*arguments)
     except (RuntimeError, NotImplementedError) as error:
         text = str(error).strip().splitlines() or [type(error).__name__]
