@@ -90,7 +90,7 @@ def test_real_captures_without_their_marks(
     shared_data: Path, monkeypatch: pytest.MonkeyPatch, name: str, kernels: int | None
 ) -> None:
     empty = np.zeros(0, dtype=np.int64)
-    monkeypatch.setattr(steps, "_annotated", lambda trace: ([], empty, empty, "annotation"))
+    monkeypatch.setattr(steps, "_annotated", lambda *_: ([], empty, empty, "annotation", 0))
     header = read_kineto(shared_data / "kineto" / name).header
     assert header.quality.steps_by == ("none" if kernels is None else "periodicity")
     if kernels is not None:
