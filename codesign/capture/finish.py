@@ -27,6 +27,8 @@ HIGH_OVERHEAD = 0.10
 """Profiled over plain step time, less one, above which the step is not the plain one's."""
 MOST_APART = 0.10
 """Difference of two measurements of the same step above which neither is trusted."""
+_HOOK_S = 2e-4
+"""Time of the hook itself, which the trace has in the step and the clock has not."""
 _NO_DEVICE = "the trace names no device"
 _NOT_ON_CPU = "the CPU runs what it is given at once"
 
@@ -140,7 +142,9 @@ def _described(char: Characterization, facts: Mapping[str, Any]) -> Characteriza
 def _agreeing(char: Characterization) -> Characterization:
     """The step of the trace against that of the clock around it: two ways to one number."""
     clock_s, step_s = char.header.totals.get("wall_step_time_s"), char.header.step_time_s
-    if not clock_s or step_s is None or abs(step_s / clock_s - 1.0) <= MOST_APART:
+    if not clock_s or step_s is None:
+        return char
+    if abs(step_s - clock_s) <= max(MOST_APART * clock_s, _HOOK_S):
         return char
     return _warn(
         char, f"by the trace a step takes {format_si(step_s, 's')}, by the clock "

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codesign._common.errors import CodesignError, DataError, UsageError
+from codesign._common.files import atomic_path
 from codesign.capture.boot import markers
 from codesign.capture.boot.settings import Settings
 from codesign.capture.finish import finish
@@ -128,9 +129,12 @@ def keep(paths: Sequence[Path], folder: Path | None) -> tuple[Path, ...]:
         folder.mkdir(parents=True, exist_ok=True)
         for old in kept_traces(folder):  # of a run on more ranks, they would be read as its own
             old.unlink()
-        return tuple(
-            Path(shutil.copyfile(p, folder / f"{p.name.split('.')[0]}.json")) for p in paths
-        )
+        kept = []
+        for path in paths:
+            kept.append(folder / f"{path.name.split('.')[0]}.json")
+            with atomic_path(kept[-1]) as temporary:
+                shutil.copyfile(path, temporary)
+        return tuple(kept)
     except OSError as error:
         raise DataError(f"{folder}: cannot keep the traces: {error.strerror or error}") from error
 
@@ -147,8 +151,6 @@ def check_writable(path: Path) -> None:
     folder = next(p for p in path.absolute().parents if p.exists())
     if not os.access(folder, os.W_OK):
         raise DataError(f"{path}: cannot write here: {folder} is read-only")
-    from codesign._common.files import atomic_path
-
     probe = path.parent / f".{path.name[:20]}.probe"
     with atomic_path(probe) as temporary:
         temporary.write_bytes(b"\0" * 4096)

@@ -17,7 +17,9 @@ pytest.importorskip("torch")
 
 from codesign._common.errors import DataError, InsufficientDataError, UsageError
 from codesign.capture.boot.settings import Settings
-from codesign.capture.live import Result, characterize_command
+from codesign.capture.boot.status import Status
+from codesign.capture.live import Result, characterize_command, keep, label
+from codesign.capture.session import statuses
 from codesign.cli.characterize import command
 from codesign.workload.characterization import Characterization
 from tests.capture.conftest import MODEL, said
@@ -149,3 +151,69 @@ def test_a_full_disk(codesign_cli: Any, script: Any, tmp_path: Path) -> None:
     assert "disk full" in line or "too large" in line
     assert not out.exists()
     assert [p.name for p in tmp_path.iterdir()] == ["train.py"]
+
+
+def test_a_full_disk_can_still_be_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Disk of 20 kB: what is there, and what is being written beside it.
+    write = Path.write_text
+
+    def limited(path: Path, text: str, **options: Any) -> int:
+        used = sum(p.stat().st_size for p in tmp_path.iterdir())
+        if used + len(text) > 20_000:
+            raise OSError(28, "No space left on device")
+        return write(path, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", limited)
+    status = Status(str(tmp_path))
+    status.update(steps=6)
+    (tmp_path / "a trace").write_bytes(b"x" * 3500)
+    status.update(state="failed", error="the trace could not be written")
+    (found,) = statuses(tmp_path)
+    assert (found["state"], found["steps"]) == ("failed", 6)
+    (tmp_path / "a trace").write_bytes(b"x" * 20_000)
+    status.update(state="lost")
+    assert "No space left" in capsys.readouterr().err
+    assert statuses(tmp_path) == [found]
+
+
+def test_a_trace_that_does_not_fit_leaves_nothing_and_costs_no_result(
+    script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(source: Path, target: Path) -> None:
+        Path(target).write_bytes(b"{")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("codesign.capture.live.shutil.copyfile", full)
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    result = capture(script(failing("pass")), "forward", keep_traces=folder)
+    assert "No space left" in str(result.error)
+    assert result.characterization.header.quality.complete
+    assert list(folder.iterdir()) == []
+
+
+def test_kept_traces_are_those_of_one_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run.traces"
+    folder.mkdir()
+    for name in ("rank-0.json", "rank-7.json", "rank-notes.json"):
+        (folder / name).write_text("old")
+    trace = tmp_path / "rank-0.pid-9.json"
+    trace.write_text("new")
+    assert keep([trace], folder) == (folder / "rank-0.json",)
+    assert {p.name: p.read_text() for p in folder.iterdir()} == {
+        "rank-0.json": "new", "rank-notes.json": "old",
+    }  # fmt: skip
+    run = ["-q", "--keep-trace", "-o", str(tmp_path / "run.parquet"), "--", "true"]
+    with pytest.raises(UsageError, match="holds traces; pass --force"):
+        command.main(run, standalone_mode=False)
+
+
+def test_a_command_is_called_by_what_it_runs() -> None:
+    assert label(["/opt/bin/python3", "-u", "-m", "torch.distributed.run", "x.py"]) == (
+        "python3 -u -m torch.distributed.run"
+    )
+    assert label(["torchrun", "--nproc-per-node=8", "train.py", "--lr", "1"]) == (
+        "torchrun --nproc-per-node=8 train.py"
+    )

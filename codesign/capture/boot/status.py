@@ -11,12 +11,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+_RESERVE_BYTES = 16384
+
 
 class Status:
     """Facts about this process's capture; every change is on disk at once."""
 
     def __init__(self, folder: str) -> None:
         self._path = Path(folder) / f"status-{os.getpid()}.json"
+        self._reserve = self._path.with_suffix(".reserve")
         self.facts: dict[str, Any] = {
             "pid": os.getpid(),
             "started": _start_ticks(),
@@ -36,12 +39,22 @@ class Status:
         """Change facts and write; a full disk must not end the user's program."""
         self.facts.update(facts)
         self._written_s = time.monotonic()
-        temporary = self._path.with_suffix(".tmp")
         try:
-            temporary.write_text(json.dumps(self.facts), encoding="utf-8")
-            temporary.replace(self._path)
+            try:
+                self._write()
+            except OSError:
+                self._reserve.unlink(missing_ok=True)  # a full disk: room for saying so was kept
+                self._write()
+            else:
+                if not self._reserve.exists():
+                    self._reserve.write_bytes(b"\0" * _RESERVE_BYTES)
         except OSError as error:
             sys.stderr.write(f"codesign: cannot write to {self._path.parent}: {error}\n")
+
+    def _write(self) -> None:
+        temporary = self._path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self.facts), encoding="utf-8")
+        temporary.replace(self._path)
 
 
 def _start_ticks() -> int:
