@@ -16,6 +16,7 @@ from pathlib import Path
 
 import accuracy_noise
 import accuracy_tables as tables
+import accuracy_unrun
 import msgspec
 
 from codesign._common.files import write_text
@@ -134,6 +135,7 @@ def _page(found: dict[str, Backtest], rows: int) -> str:
         "\n".join(tables.workloads(main_scores.workloads)),
         "## Noise floors\n\n" + accuracy_noise.TEXT,
         "\n".join(accuracy_noise.lines()),
+        accuracy_unrun.TEXT,
         accuracy_noise.GEMM_TEXT,
         "\n".join(accuracy_noise.gemm_lines(models)),
         "## Every score: both tiers\n\n" + tables.EVERY,

@@ -126,6 +126,9 @@ def _progress(found: list[dict[str, Any]], settings: Settings) -> str:
     stepping = [s for s in found if s["steps"] > 0]
     if not stepping:
         return "waiting for the first step"
+    failed = next((s["error"] for s in stepping if s["state"] == "failed"), None)
+    if failed is not None:
+        return f"{failed}; the command goes on"
     profiled = min(int(s.get("profiled", 0)) for s in stepping)
     if profiled >= settings.steps:
         return "captured; the command goes on"

@@ -150,7 +150,7 @@ def test_steps_recorded_into_a_gpu_graph_are_none(
 
 
 def test_whatever_goes_wrong_in_the_capture_the_program_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken() -> None:
         raise KeyError("world")
@@ -160,7 +160,6 @@ def test_whatever_goes_wrong_in_the_capture_the_program_goes_on(
     steps(one, 6)
     found = status(tmp_path)
     assert (found["state"], found["error"]) == ("failed", "the capture failed: KeyError: 'world'")
-    assert "KeyError" in capsys.readouterr().err
     assert not profiling.busy()
 
 

@@ -35,8 +35,11 @@ class Status:
         if time.monotonic() - self._written_s > 1.0:
             self.update()
 
-    def update(self, **facts: Any) -> None:
-        """Change facts and write; a full disk must not end the user's program."""
+    def update(self, **facts: Any) -> bool:
+        """Change facts and write; a full disk must not end the user's program.
+
+        Returns whether it is written, so that the parent knows.
+        """
         self.facts.update(facts)
         self._written_s = time.monotonic()
         try:
@@ -50,6 +53,8 @@ class Status:
                     self._reserve.write_bytes(b"\0" * _RESERVE_BYTES)
         except OSError as error:
             sys.stderr.write(f"codesign: cannot write to {self._path.parent}: {error}\n")
+            return False
+        return True
 
     def _write(self) -> None:
         temporary = self._path.with_suffix(".tmp")

@@ -225,8 +225,8 @@ class Window:
     def _fail(self, reason: str) -> None:
         self.done = True
         self._drop()
-        self._status.update(state="failed", error=reason)
-        sys.stderr.write(f"codesign: {reason}\n")
+        if not self._status.update(state="failed", error=reason):
+            sys.stderr.write(f"codesign: {reason}\n")
 
 
 def _gpu_in_use() -> bool:
