@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError
+from codesign.sources._textlines import text_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +33,7 @@ _VERSION = re.compile(
     r"#\s*nccl-tests version\s+(\S+)(?:.*nccl-library=(\d+))?|NCCL version\s+(\d\S*)"
 )
 _MAX_LINE = 4096
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass
@@ -81,14 +83,11 @@ class Log:
 
 def _lines(path: Path) -> Iterator[str]:
     """Lines of the log; of an overlong one only the beginning, which holds no row."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
-            while line := stream.readline(_MAX_LINE):
-                yield line.rstrip("\n")
-                while len(line) == _MAX_LINE and not line.endswith("\n"):
-                    line = stream.readline(_MAX_LINE)
-    except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+    with text_file(path) as stream:
+        while line := stream.readline(_MAX_LINE):
+            yield _COLOUR.sub("", line.rstrip("\r\n"))
+            while len(line) == _MAX_LINE and not line.endswith("\n"):
+                line = stream.readline(_MAX_LINE)
 
 
 def parse_log(path: Path) -> Log:
@@ -108,7 +107,7 @@ def parse_log(path: Path) -> Log:
             _take_rank(run, match)
         elif {"size", "count", "type", "busbw"} <= set(words := line.split()):
             _take_header(log, run, words, path, number)
-        elif line.lstrip().startswith("# Avg bus bandwidth"):
+        elif "# Avg bus bandwidth" in line:
             run.finished = True
         elif "Out of bounds values" in line:
             run.failed = "FAILED" in line

@@ -1,13 +1,46 @@
-"""Lines of text files from outside: bounded memory, any bytes."""
+"""Lines of text files from outside: bounded memory, any bytes, plain or gzip."""
 
 from __future__ import annotations
 
+import codecs
+import gzip
+import io
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from codesign._common.errors import DataError
 
 MAX_LINE = 1 << 20
+_GZIP = b"\x1f\x8b"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def as_utf8(head: bytes) -> bytes:
+    """The first bytes of a text in UTF-8, where it is UTF-16 as PowerShell redirects it."""
+    if not head.startswith(_UTF16):
+        return head
+    return head.decode("utf-16", "ignore").encode("utf-8", "ignore")
+
+
+@contextmanager
+def text_file(path: Path) -> Iterator[IO[str]]:
+    """The file's text with its line ends as they are; what is no text is replaced.
+
+    Raises DataError if the file cannot be read, or what it is packed in is damaged.
+    """
+    try:
+        with path.open("rb") as raw:
+            packed = raw.peek(2)[:2] == _GZIP
+            binary = io.BufferedReader(gzip.GzipFile(fileobj=raw)) if packed else raw
+            encoding = "utf-16" if binary.peek(2)[:2] in _UTF16 else "utf-8-sig"
+            with io.TextIOWrapper(binary, encoding, errors="replace", newline="") as stream:
+                yield stream
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot read: {reason}") from error
 
 
 def csv_lines(path: Path) -> Iterator[str]:
@@ -15,13 +48,10 @@ def csv_lines(path: Path) -> Iterator[str]:
 
     Raises DataError if the file cannot be read or a line is longer than ``MAX_LINE``.
     """
-    try:
-        with path.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
-            number = 1
-            while line := stream.readline(MAX_LINE):
-                if len(line) == MAX_LINE:
-                    raise DataError(f"{path}:{number}: a line of over {MAX_LINE} characters")
-                yield line.replace("\0", "")
-                number += 1
-    except OSError as error:
-        raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
+    with text_file(path) as stream:
+        number = 1
+        while line := stream.readline(MAX_LINE):
+            if len(line) == MAX_LINE:
+                raise DataError(f"{path}:{number}: a line of over {MAX_LINE} characters")
+            yield line.replace("\0", "")
+            number += 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from codesign._common.errors import DataError, UsageError
 from codesign._common.kinds import KIND_TEXTS, own_json
 from codesign.sources._heads import is_execution_trace, is_xspace
+from codesign.sources._textlines import as_utf8
 
 if TYPE_CHECKING:
     from codesign.sources.execution_trace import ExecutionTrace
@@ -27,6 +28,8 @@ _TEXT_MARKS = (
     ("nsys-stats", re.compile(rb"Total Time \(|\bInstances\b.*\bName\b")),
     ("ncu", re.compile(rb'==PROF==|"Kernel Name"|Context \d+, Stream \d+')),
 )
+# A list of events; what mpirun puts before each line of a log, ``[1,0]<stdout>:``, is none.
+_JSON = re.compile(rb"\{|\[\s*(?:[{\]]|$)")
 _HEAD_BYTES = 8192
 
 
@@ -158,31 +161,45 @@ def _unpacked(head: bytes) -> bytes:
 
 
 def _kind(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(_HEAD_BYTES)
-        if head[:4] == b"PAR1":
-            return "parquet"
-        if head[:16] == b"SQLite format 3\0":
-            return "sqlite"
-        if head[:2] == b"\x1f\x8b":
-            head = _unpacked(head)
-            if is_xspace(head):
-                raise DataError(f"{path}: a compressed XPlane profile; unpack it with gunzip first")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise DataError(f"{path}: cannot read: {reason}") from error
+    head = _head(path)
+    if head[:4] == b"PAR1":
+        return "parquet"
+    if head[:16] == b"SQLite format 3\0":
+        return "sqlite"
     if is_execution_trace(head):
         return "execution trace"
     if (ours := own_json(head)) is not None:
         raise DataError(f"{path}: {KIND_TEXTS[ours]}, no measurement; expected {_SUPPORTED}")
+    opening = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if is_xspace(head) or path.name.endswith(".xplane.pb"):
-        return "xplane"
-    if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-        return "json"
-    if not head.strip(b"\xef\xbb\xbf \t\r\n\0"):
-        raise DataError(f"{path}: the file is empty; expected {_SUPPORTED}")
-    for kind, mark in _TEXT_MARKS:
-        if mark.search(head):
-            return kind
-    raise DataError(f"{path}: not a file that codesign reads; expected {_SUPPORTED}")
+        kind: str | None = "xplane"
+    elif _JSON.match(opening):
+        kind = "json"
+    else:
+        kind = next((k for k, mark in _TEXT_MARKS if mark.search(head)), None)
+    if kind is None and opening[:1] == b"[":
+        kind = "json"  # its reader says where it is malformed
+    if kind is None:
+        what = "not a file that codesign reads" if opening else "the file is empty"
+        raise DataError(f"{path}: {what}; expected {_SUPPORTED}")
+    return kind
+
+
+def _head(path: Path) -> bytes:
+    """The first bytes, unpacked, text as UTF-8."""
+    try:
+        with path.open("rb") as stream:
+            head = as_utf8(stream.read(_HEAD_BYTES))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{path}: cannot read: {reason}") from error
+    if head[:2] != b"\x1f\x8b":
+        return head
+    head = as_utf8(_unpacked(head))
+    for packed, what in (
+        (is_xspace(head), "XPlane profile"), (head[:4] == b"PAR1", "Parquet file"),
+        (head[:6] == b"SQLite", "SQLite file"),
+    ):  # fmt: skip
+        if packed:
+            raise DataError(f"{path}: a compressed {what}; unpack it with gunzip first")
+    return head

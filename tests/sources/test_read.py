@@ -83,3 +83,67 @@ def test_profiler_files_are_told_apart(shared_data, tmp_path, name, method):
         assert char.header.capture_method == "nsight-compute"
     else:
         assert char.header.step_time_s is None
+
+
+_TEXTS = (
+    "ncu/kernel_0001.ncu.details.csv",
+    "ncu/cublaslt_ncu.log",
+    "nccl_tests/nccl_allreduce.log",
+    "nsys/summary_cuda_gpu_kern_sum.csv",
+)
+
+
+@pytest.mark.parametrize("name", _TEXTS)
+@pytest.mark.parametrize("how", ["utf-16", "utf-8-sig", "crlf", "gzip", "utf-16 gzip"])
+def test_text_is_the_same_however_a_shell_wrote_it(shared_data, tmp_path, name, how):
+    """PowerShell redirects as UTF-16 with CR LF; logs are kept packed."""
+    plain = (shared_data / name).read_bytes()
+    text = plain.decode()
+    data = {
+        "utf-16": text.replace("\n", "\r\n").encode("utf-16"),
+        "utf-8-sig": text.encode("utf-8-sig"),
+        "crlf": plain.replace(b"\n", b"\r\n"),
+        "gzip": gzip.compress(plain),
+        "utf-16 gzip": gzip.compress(text.encode("utf-16")),
+    }[how]
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    path = folder / name.rpartition("/")[2]
+    path.write_bytes(data)
+    ops, expected = read(path).ops, read(shared_data / name).ops
+    assert ops.equals(expected)
+
+
+def test_a_packed_text_that_is_cut_is_one_error(shared_data, tmp_path):
+    data = gzip.compress((shared_data / "nccl_tests/nccl_allreduce.log").read_bytes())
+    path = tmp_path / "nccl_allreduce.log.gz"
+    for share in (0.3, 0.6, 0.95):
+        path.write_bytes(data[: int(share * len(data))])
+        with pytest.raises(DataError, match=r"log\.gz: cannot read: [^\n]*$"):
+            read(path)
+
+
+@pytest.mark.parametrize("prefix", ["[1,0]<stdout>: ", "[1,12]<stdout>:", "0: ", "\x1b[32m"])
+def test_a_log_with_a_launchers_prefix_is_known(shared_data, tmp_path, prefix):
+    plain = shared_data / "nccl_tests" / "nccl_allreduce.log"
+    path = tmp_path / "nccl_allreduce.log"
+    path.write_text("".join(prefix + line for line in plain.read_text().splitlines(True)))
+    char, expected = read(path), read(plain)
+    assert char.ops.equals(expected.ops)
+    assert char.header.quality.warnings == expected.header.quality.warnings
+
+
+@pytest.mark.parametrize("content", [b"", b" \n\n", b"\xef\xbb\xbf", b"\xff\xfe"])
+def test_an_empty_file_is_called_empty(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="the file is empty"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["nsys/h100_matmul.sqlite", "xplane/tw003.xplane.pb"])
+def test_a_packed_binary_says_how_to_unpack_it(shared_data, tmp_path, name):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress((shared_data / name).read_bytes(), 1))
+    with pytest.raises(DataError, match="gunzip"):
+        read(path)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from codesign._common.errors import DataError
+from codesign.sources.kineto._times import MAX_DURATION_NS
 from codesign.sources.kineto.categories import KERNEL, MEMCPY, MEMSET
 from codesign.sources.nsys._database import MISSING, NO_TIME, Database, Ints, distinct
 
@@ -87,12 +89,13 @@ def read_activities(database: Database, names: Names) -> Activities:
         c: np.concatenate([p[c] for p in parts]) if len(parts) > 1 else parts[0][c]
         for c in parts[0]
     }
+    _take_process(device, calls, device.pop("globalPid") == MISSING)
     _, codes = distinct(np.concatenate([device["process"], calls["process"]]))
     count = len(device["process"])
     for columns, process in ((device, codes[:count]), (calls, codes[count:])):
         columns["process"] = process
         columns["correlation"] = _unique_correlation(columns)
-    good = (device["start"] != NO_TIME) & (device["end"] >= device["start"])
+    good = sane(device["start"], device["end"])
     whole = _redundant_graphs(device)
     keep = good & ~whole
     if not keep.all():
@@ -101,8 +104,28 @@ def read_activities(database: Database, names: Names) -> Activities:
     return Activities(device, _first_calls(calls), names.values, int((~good).sum()), graphs)
 
 
+def sane(start: Ints, end: Ints) -> Bools:
+    """Whether the times are there, in order, and such that their differences are numbers."""
+    known = (start > NO_TIME // 2) & (end < -(NO_TIME // 2)) & (end >= start)
+    result: Bools = known & (np.where(known, end, 0) - np.where(known, start, 0) <= MAX_DURATION_NS)
+    return result
+
+
+def _take_process(device: dict[str, Ints], calls: dict[str, Ints], unknown: Bools) -> None:
+    """Activities of an unknown process are those of the one process that launched, if it is one."""
+    process = distinct(calls["process"])[0]
+    if unknown.any() and len(process) == 1:
+        device["process"] = np.where(unknown, process[0], device["process"])
+        device["pid"] = device["process"] & _PID_MASK
+
+
 def _device_part(database: Database, table: str, kind: int, names: Names) -> dict[str, Ints]:
     known = database.columns(table)
+    if missing := [c for c in _TIMES if c not in known]:
+        raise DataError(
+            f"{database.path}: table {table} has no column {missing[0]!r}; export the report again "
+            "with a current `nsys export --type sqlite`"
+        )
     name = next((c for c in _NAME_COLUMNS if c in known), "")
     graph = table.startswith(GRAPH_TABLE)
     extra = {KERNEL: name or "shortName", MEMCPY: "copyKind", MEMSET: "value"}[kind]
@@ -122,7 +145,7 @@ def _device_part(database: Database, table: str, kind: int, names: Names) -> dic
         **{c: columns[c] for c in ("start", "end", "deviceId", "contextId", "streamId")},
         "kind": np.full(count, kind, dtype=np.int64), "name": code,
         "correlation": columns["correlationId"], "size": columns["bytes"],
-        "process": process, "pid": process & _PID_MASK,
+        "process": process, "pid": process & _PID_MASK, "globalPid": columns["globalPid"],
         "graph": np.full(count, int(graph), dtype=np.int64),
     }  # fmt: skip
 
@@ -144,7 +167,7 @@ def _calls(database: Database, names: Names) -> dict[str, Ints]:
     for table in database.tables("CUPTI_ACTIVITY_KIND_RUNTIME"):
         part = database.integers(table, wanted)
         # A call without a result is one that did not fail.
-        keep = (part["start"] != NO_TIME) & np.isin(part["returnValue"], (0, MISSING))
+        keep = sane(part["start"], part["start"]) & np.isin(part["returnValue"], (0, MISSING))
         if starting is not None and "nameId" in database.columns(table):
             keep &= _member(part["nameId"], starting)
         parts.append({c: v[keep] if not keep.all() else v for c, v in part.items()})

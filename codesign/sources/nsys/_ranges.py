@@ -11,8 +11,8 @@ from codesign.sources.kineto.categories import ANNOTATION, OP
 from codesign.sources.kineto.classification import STEP_ANNOTATIONS
 from codesign.sources.kineto.classify import inputs_read
 from codesign.sources.kineto.join import innermost
-from codesign.sources.nsys._activities import Activities, Bools, Names
-from codesign.sources.nsys._database import MISSING, NO_TIME, Database, Ints
+from codesign.sources.nsys._activities import Activities, Bools, Names, sane
+from codesign.sources.nsys._database import MISSING, Database, Ints
 
 PUSH_POP, START_END = (59, 70), (60, 71)
 """Event types: ranges nested on a thread; ranges of a process that may end on any thread."""
@@ -51,7 +51,7 @@ def read_ranges(database: Database, activities: Activities, names: Names) -> Ran
     threads; of several the latest started counts.
     """
     found, texts = _read(database)
-    closed = (found["end"] >= found["start"]) & (found["start"] != NO_TIME)
+    closed = sane(found["start"], found["end"])
     unclosed = int((~closed).sum())
     texts = [t for t, c in zip(texts, closed.tolist(), strict=True) if c]
     table = {c: v[closed] for c, v in found.items()}

@@ -12,6 +12,7 @@ import numpy as np
 from codesign._common.errors import DataError
 from codesign._common.files import sha256
 from codesign.hardware import load_system
+from codesign.sources.kineto._duplicates import drop_duplicates
 from codesign.sources.kineto.decode import Findings
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.rank import characterize_rank
@@ -57,6 +58,7 @@ def read_nsys(
     with open_database(path) as database:
         capture = _capture(database)
     trace = _trace(capture)
+    trace.findings.duplicates = drop_duplicates(trace)
     # Of the columns only what the trace has is needed from here on: first use of memory is slow.
     capture.activities.device.clear()
     capture.activities.launches.clear()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from codesign._common.errors import DataError
 from codesign.sources.nsys import read_nsys
 from codesign.workload.characterization import Characterization
 from tests.sources.nsys.exports import Export
@@ -139,3 +140,61 @@ def test_each_process_marks_its_own_steps(path: Path, shift: int, kind: int) -> 
             assert (step.kernels, step.time_s, step.idle_s) == (
                 1, pytest.approx(990e-9), pytest.approx(690e-9)
             )  # fmt: skip
+
+
+def test_a_table_that_stands_under_two_versions_counts_once(path: Path) -> None:
+    export = Export()
+    for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_KERNEL_V2"):
+        for i in range(3):
+            export.kernel(100 * i, 100 * i + 40, corr=i, table=table)
+    for i in range(3):
+        export.launch(100 * i - 10, corr=i)
+    header = read_nsys(export.save(path)).header
+    assert header.totals["kernels"] == 3
+    assert header.totals["kernel_time_s"] == pytest.approx(120e-9)
+    assert any("3 device events stand in the file twice" in w for w in header.quality.warnings)
+
+
+@pytest.mark.parametrize("column", ["start", "end"])
+def test_a_table_without_times_is_named(path: Path, column: str) -> None:
+    export = Export()
+    export.kernel(0, 10)
+    rows = export.tables["CUPTI_ACTIVITY_KIND_KERNEL"]
+    export.tables["CUPTI_ACTIVITY_KIND_KERNEL"] = [
+        {k: v for k, v in row.items() if k != column} for row in rows
+    ]
+    with pytest.raises(DataError, match=f"CUPTI_ACTIVITY_KIND_KERNEL has no column '{column}'"):
+        read_nsys(export.save(path))
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_without_process_ids_launches_of_one_process_are_joined(path: Path, processes: int) -> None:
+    export = Export()
+    for i in range(4):
+        export.launch(100 * i - 10, corr=i, process=1 + i % processes)
+        export.kernel(100 * i, 100 * i + 40, corr=i)
+    export.tables["CUPTI_ACTIVITY_KIND_KERNEL"] = [
+        {k: v for k, v in row.items() if k != "globalPid"}
+        for row in export.tables["CUPTI_ACTIVITY_KIND_KERNEL"]
+    ]
+    quality = read_nsys(export.save(path)).header.quality
+    assert (quality.launch_coverage, quality.orphan_kernels) == (
+        (1.0, 0) if processes == 1 else (0.0, 4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [(-(2**63), 10), (0, 2**63 - 1), (-(2**62) - 1, 2**62), (0, 11 * 86_400 * 10**9), (20, 10)],
+)
+def test_times_that_cannot_be_are_dropped_and_counted(path: Path, start: int, end: int) -> None:
+    export = Export()
+    export.kernel(start, end, corr=1, stream=8)
+    export.kernel(100, 150, corr=2)
+    export.launch(start, corr=1)
+    export.launch(90, corr=2)
+    export.range(start, end, "all")
+    header = read_nsys(export.save(path)).header
+    assert header.totals["kernels"] == 1
+    assert header.totals["span_s"] == pytest.approx(50e-9)
+    assert header.quality.dropped_events == 1
