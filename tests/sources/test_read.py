@@ -33,7 +33,7 @@ def test_an_nccl_tests_log_is_read(shared_data):
     assert set(char.ops["collective"]) == {"all_reduce"}
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\x01", b"hello", gzip.compress(b"hello")])
+@pytest.mark.parametrize("content", [b"", b"\x00\x01", b"hello", gzip.compress(b"hello", mtime=0)])
 def test_anything_else_says_what_is_supported(tmp_path, content):
     path = tmp_path / "trace.json"
     path.write_bytes(content)
@@ -43,7 +43,7 @@ def test_anything_else_says_what_is_supported(tmp_path, content):
 
 def test_a_broken_archive_is_a_data_error(tmp_path):
     path = tmp_path / "trace.json.gz"
-    path.write_bytes(gzip.compress(b'{"traceEvents": []}' * 50)[:12] + b"\xff" * 40)
+    path.write_bytes(gzip.compress(b'{"traceEvents": []}' * 50, mtime=0)[:12] + b"\xff" * 40)
     with pytest.raises(CodesignError, match=r"trace\.json\.gz"):
         read(path)
 
@@ -103,7 +103,7 @@ def test_text_is_the_same_however_a_shell_wrote_it(shared_data, tmp_path, name, 
         "utf-16": text.replace("\n", "\r\n").encode("utf-16"),
         "utf-8-sig": text.encode("utf-8-sig"),
         "crlf": plain.replace(b"\n", b"\r\n"),
-        "gzip": gzip.compress(plain),
+        "gzip": gzip.compress(plain, mtime=0),
         "utf-16 gzip": gzip.compress(text.encode("utf-16")),
     }[how]
     folder = tmp_path / "copy"
