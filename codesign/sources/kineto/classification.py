@@ -1,6 +1,7 @@
 """Classification tables: regular expressions in order, the first match decides. Data, no code.
 
-Searched case-insensitively. Order carries meaning: a name may match several rows.
+Names and patterns are compared in lower case, so that a pattern must not use an escape such as
+``\\W``. Order carries meaning: a name may match several rows.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 KERNEL_CLASSES: tuple[tuple[str, str], ...] = (
     # Collectives: libraries, then custom kernels of inference engines.
     (r"nccl(dev)?kernel|nccl_|rccl|ncclsymk|\bnccl", "collective"),
-    (r"nvshmem|deep_?ep::|internode::|intranode::|low_latency_(dispatch|combine)", "collective"),
+    (r"nvshmem|deep_?ep::|internode::|intranode::|low_latency_(dispatch|combine)|hybrid_?ep|pplx"
+     r"|mori::|\bep(dispatch|combine)|\bdispatchkernel|symmetric_memory::", "collective"),
     (r"cross_device_reduce|multimem_\w*(reduce|gather)|(one|two)_?shot_?\w*(all_?)?reduce"
      r"|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|quickreduce|mscclpp|userbuffers"
      r"|moe_?(a2a|dispatch|combine)\w*kernel|lamport", "collective"),
@@ -23,47 +25,66 @@ KERNEL_CLASSES: tuple[tuple[str, str], ...] = (
     (r"triton_poi_fused_(clone|copy|_to_copy|cat|slice|transpose|view|_unsafe_view)+_?\d*$",
      "copy"),
     (r"triton_(poi|for)_", "elementwise"),
-    # Tensor-core and vector work.
-    (r"fused_?moe|moe_?gemm|moe_\w*(mm|gemm)|grouped_?(gemm|mm)|group_?gemm|m_grouped|gemm_grouped"
-     r"|matmul_ogs|ck_moe|fmoe|moe_mxgemm|bf16_moe|groupproblemshape|ptr_?array", "grouped_gemm"),
-    (r"reshape_and_cache|kv_?cache_?(copy|store|write)|store_kv|concat_and_cache|set_kv", "copy"),
-    (r"flash|fmha|attn|attention|\bmla_|_mla|sdpa|sdp_|splitkv", "attention"),
+    # Routing of tokens to experts; scans of state-space models are no reductions.
+    (r"moe_align|moe_fused_gate|combined_routing|moe::dev::(routing|finalize)|finalizemoerouting"
+     r"|routing(main|indices|init|cluster)\w*kernel", "reduction"),
+    (r"expandinputrows|\bep_(gather|scatter)|_ep_(gather|scatter)|sort_chunks_by|req_to_token",
+     "copy"),
+    (r"selective_(scan|state)|chunk_(scan|state)_|state_passing", "other"),
+    # Tensor-core and vector work. Batched kernels that TensorRT-LLM generates are its experts'.
+    (r"fused_?moe|moe_?gemm|moe_\w*(mm|gemm)|grouped\w*?(gemm|mm_|mm\b|matmul)|group_?gemm"
+     r"|m_grouped|gemm_grouped|matmul_ogs|ck_moe|fmoe|moe_mxgemm|bf16_moe|marlin_moe|moe_wna16"
+     r"|(group|moe)problemshape|ptr_?array|gemmtype(\)|e)[123]"
+     r"|\bbmm_\w+_t\d+x\d+x\d+(u\d)?_s\d+_et", "grouped_gemm"),
+    (r"reshape_and_cache|kv_?cache_?(copy|store|write)|store_kv|concat_and_cache|set_kv"
+     r"|(set|write|copy|store)_\w*kv_?(buffer|cache)", "copy"),
+    # FlashInfer's name space holds more than attention.
+    (r"flash(?!infer)|fmha|attn|attention|(?<![a-z])mla_|_mla|sdpa|sdp_|splitkv|mqa_logits"
+     r"|(prefill|decode)with\w*kv|mergestates|_fwd_(grouped_)?kernel_stage|delta_rule"
+     r"|chunk_scaled_dot_kkt|chunk_fwd_kernel_o", "attention"),
+    (r"rotary|apply_?rope|_rope|rope_", "elementwise"),
+    (r"(layer|rms)_?norm\w*quant", "norm"),
     (r"quantize|quant_|_quant|per_token_\w*fp8|scaled_fp8|float_to_hfp8|hfp8_to_float"
-     r"|fp8rowwise|fp8_qparam|cast_transpose|to_fp8|to_mx", "quantize"),
-    (r"fused_?adam|adam_?w?|lamb_|fusedoptimizer|sgd_?(momentum)?_?kernel|rowwise_adagrad\w*step"
-     r"|lionkernel|muon", "optimizer"),
-    (r"embedding|indexselect|index_select|gather_?embed", "embedding"),
+     r"|fp8rowwise|fp8_qparam|cast_transpose|cast_(fp8|mxfp|nvfp)|to_fp[468]|to_mx|delayed_scaling",
+     "quantize"),
+    (r"fused_?adam|adam_?w?|lamb_|lambstage|fusedoptimizer|koptimizer|sgd_?(momentum)?_?kernel"
+     r"|rowwise_adagrad\w*step|lionkernel|muon", "optimizer"),
+    (r"embedding|indexselect|index_select|gather_?embed|vectorized_gather", "embedding"),
     (r"nchwtonhwc|nhwctonchw|nchw2nhwc|nhwc2nchw", "copy"),
     (r"conv(?!ert)|dgrad|wgrad|fprop|winograd|scudnn|implicit_gemm|im2col|col2im"
-     r"|computeoffsetskernel|igemm_|subtensorop|naive_conv", "conv"),
+     r"|compute\w?offsetskernel|igemm_|subtensorop|naive_conv", "conv"),
     (r"gemm|cijk_|nvjet|tensorop|xmma|matmul|cublas|splitk_?reduce|dot_kernel|gemv|wmma|wvsplitk"
-     r"|_mm_kernel|machete|marlin|llmm1|hipblas|gemv2", "gemm"),
+     r"|_mm_kernel|mm_persistent|(?<![a-z])bmm_|mul_mat_|machete|marlin|llmm1|hipblas", "gemm"),
+    (r"(l2|lp|max)normfunctor", "reduction"),
     (r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|\bbn_(fw|bw)|rowwisemoments"
-     r"|gammabeta|ln_(fwd|bwd)|norm_kernel|_norm_|rsqrt", "norm"),
+     r"|gammabeta|cucomputegradinput|ln_(fwd|bwd)|norm_kernel|_norm_|rsqrt", "norm"),
     (r"soft_?max", "softmax"),
     (r"direct_copy|catarray|copy_kernel|memcpy|memset|transpose|permute|tofloat|copydevice"
      r"|copybuffer|fillbuffer|batchedcopy|pad_kernel|index_put|index_copy|slice_kernel"
+     r"|index_elementwise|gpu_index_kernel|scatter_gather_elementwise"
      r"|::copy<", "copy"),
-    (r"elementwise|pointwise|multi_tensor_apply|activation|silu|gelu|relu|swiglu|rope|rotary"
+    (r"elementwise|pointwise|multi_tensor_apply|activation|silu|gelu|relu|swiglu|geglu|rope|gated_act"
      r"|fillfunctor|dropout|act_and_mul|scalepackedtensor|add_kernel|mul_kernel|tensorapply"
-     r"|optensor|op_tensor|clamp", "elementwise"),
-    (r"reduce|argmax|argmin|topk|top_k|sort|scan|cumsum|histogram|unique|cross_entropy|nll_loss"
-     r"|pool|mean|sum", "reduction"),
+     r"|optensor|op_tensor|clamp|triu_?tril|upsample", "elementwise"),
+    (r"reduce|amax|argmax|argmin|topk|top_k|sort|scan|cumsum|histogram|unique|cross_entropy|nll_?(loss|criterion)"
+     r"|_jsd_|radixfind|pool|mean|sum", "reduction"),
 )  # fmt: skip
 """Kernel name -> op class; what matches nothing is ``other``."""
 
 KERNEL_PRECISIONS: tuple[tuple[str, str], ...] = (
     (r"bf16x\w*mxfp4", "bf16"),
-    (r"nvfp4|fp4|e2m1|mxfp4", "nvfp4"),
-    (r"mxfp8|mx_?f8", "mxfp8"),
-    (r"e4m3|e5m2|fp8|_f8_|float8|f8f8|_q[a-z]{2,4}_|nvjet_(sm\d+_)?qq", "fp8"),
-    (r"bf16|bfloat16|nvjet_(sm\d+_)?t|cijk_\w*?_B_?[BS]_?S?_", "bf16"),
+    (r"nvfp4|fp4|e2m1|mxfp4|nvjet_(sm\d+_)?oo", "nvfp4"),
+    (r"mxfp8|mx_?f8|vec32ue8m0", "mxfp8"),
+    (r"e4m3|e5m2|fp8|_f8_|float8|f8f8|cijk_\w*?_[fb]8|_qq[a-z]{1,3}_|nvjet_(sm\d+_)?qq", "fp8"),
+    (r"bf16|bfloat16|df16b|nvjet_(sm\d+_)?t|cijk_\w*?_B_?[BS]_?S?_", "bf16"),
     (r"tf32|nvjet_(sm\d+_)?s", "tf32"),
-    (r"f16|fp16|half|hgemm|h884|h1688|h16816|nvjet_(sm\d+_)?h|cijk_\w*?_H_?[HS]_?S?_", "fp16"),
+    (r"f16|fp16|half|(?<![a-z])hgemm|h884|h1688|h16816|nvjet_(sm\d+_)?h|cijk_\w*?_H_?[HS]_?S?_",
+     "fp16"),
     (r"tensorop_s\d+|s1688gemm|s1688fprop|s1688(dgrad|wgrad)", "tf32"),
-    (r"int8|imma|s8_|_i8|igemm|char", "int8"),
-    (r"dgemm|double|f64", "fp64"),
-    (r"sgemm|scudnn|f32|float|ffma|simt|cijk_\w*?_S_?S?_", "fp32"),
+    # Letters before the mark are another word's: "GroupedGemm" is no dgemm.
+    (r"int8|imma|(?<![a-z])s8_|_i8|(?<![a-z])igemm|\bchar\b(?!\s*\*)", "int8"),
+    (r"(?<![a-z])dgemm|double(?!_?buf)|(?<![a-z])f64", "fp64"),
+    (r"(?<![a-z])sgemm|scudnn|f32|float|ffma|simt|cijk_\w*?_S_?S?_", "fp32"),
 )  # fmt: skip
 """Kernel name -> precision of the multiply inputs, where the op's types do not say."""
 

@@ -17,18 +17,23 @@ COMMUNICATION = ("nccl:", "gloo:", "xccl:")
 _CLOSED_BY = {"<": ">", "(": ")", "{": "}", "[": "]"}
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    # Names are searched in lower case: several times as fast as a search that ignores case.
+    return re.compile(text.lower())
+
+
 def _compiled(rows: tuple[tuple[str, str], ...]) -> list[tuple[re.Pattern[str], str]]:
-    return [(re.compile(pattern, re.IGNORECASE), value) for pattern, value in rows]
+    return [(_pattern(pattern), value) for pattern, value in rows]
 
 
 _KERNELS = _compiled(tables.KERNEL_CLASSES)
 _PRECISIONS = _compiled(tables.KERNEL_PRECISIONS)
 _COLLECTIVES = _compiled(tables.COLLECTIVE_NAMES)
-_OPS = [(re.compile(p, re.IGNORECASE), c, reader) for p, c, reader in tables.OP_CLASSES]
+_OPS = [(_pattern(p), c, reader) for p, c, reader in tables.OP_CLASSES]
 
 
 def _first(rows: list[tuple[re.Pattern[str], str]], name: str) -> str | None:
-    name = name[:_MAX_NAME]
+    name = name[:_MAX_NAME].lower()
     return next((value for pattern, value in rows if pattern.search(name)), None)
 
 
@@ -41,7 +46,7 @@ def kernel_class(kernel: str) -> str:
 @lru_cache(_CACHE)
 def op_rule(op: str) -> tuple[str, str] | None:
     """(op class, reader of dims) of a framework op that is one unit of work, else None."""
-    name = op[:_MAX_NAME]
+    name = op[:_MAX_NAME].lower()
     return next(((c, reader) for pattern, c, reader in _OPS if pattern.search(name)), None)
 
 
