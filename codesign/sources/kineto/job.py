@@ -193,6 +193,10 @@ def _quality(
     warnings += more[:_MAX_WARNINGS]
     if len(more) > _MAX_WARNINGS:
         warnings.append(f"{len(more) - _MAX_WARNINGS} more warnings of other ranks")
+    worlds = sorted({c.header.gpus for c in captures})
+    if len(worlds) > 1:
+        listed = ", ".join(map(str, worlds))
+        warnings.append(f"the files state jobs of different sizes ({listed} GPUs): one job?")
     reasons = _doubts(places, captures[lead].header.gpus)
     return msgspec.structs.replace(
         quality,

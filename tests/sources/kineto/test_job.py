@@ -222,3 +222,17 @@ def test_real_ranks_agree_on_the_ends_of_what_they_share(shared_data: Path) -> N
     assert one.matched == two.matched == 5
     assert one.transfer_s == pytest.approx(two.transfer_s)
     assert not header.quality.reliable("wait")
+
+
+def test_files_of_different_jobs_are_said(tmp_path: Path) -> None:
+    def of(worlds: tuple[int, int]) -> bool:
+        files = [
+            write(tmp_path, [kernel(0, 10)], f"rank-{r}.json",
+                  distributedInfo={"rank": r, "world_size": w})
+            for r, w in enumerate(worlds)
+        ]  # fmt: skip
+        warnings = read_kineto(files).header.quality.warnings
+        return any("different sizes (2, 8 GPUs)" in w for w in warnings)
+
+    assert of((2, 8))
+    assert not of((2, 2))
