@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _MAX_QUOTES = 40
 
 # Tab, line feed and carriage return stand between tokens; the rest never may.
 _CONTROL = bytes(c for c in range(32) if c not in (9, 10, 13))
 _CONTROL_TABLE = bytes.maketrans(_CONTROL, b"?" * len(_CONTROL))
-_NOT_A_NUMBER = re.compile(rb"([:,\[]\s*)(-?(?:nan|inf(?:inity)?))(?=\s*[,}\]])", re.IGNORECASE)
-_ESCAPE = re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
-
+# In each the group is what has to change.
+_NOT_A_NUMBER = re.compile(rb"[:,\[]\s*(-?(?:nan|inf(?:inity)?))(?=\s*[,}\]])", re.IGNORECASE)
 _SURROGATE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
+# All up to the next backslash that escapes nothing.
+_STRAY = re.compile(rb'(?:[^\\]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+(\\)')
 
 EVENT_BOUNDARY = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|s|bp)"\s*:)')
 _NAME = re.compile(
@@ -53,19 +54,44 @@ def sanitize(data: bytes) -> tuple[bytes, list[str]]:
     except UnicodeDecodeError:
         found.append("bytes that are not UTF-8")
         data = data.decode("utf-8", "codesign-question-marks").encode("utf-8")
-    clean = _ESCAPE.sub(lambda m: m[0] if m[1] else b"/", data) if b"\\" in data else data
-    if clean != data:
-        found.append("stray backslashes")
-    data = clean
-    if b"\\ud" in data or b"\\uD" in data:
-        clean = _SURROGATE.sub(rb"\\u003f", data)
-        if clean != data:
-            found.append("halves of surrogate pairs")
-        data = clean
-    clean = _NOT_A_NUMBER.sub(lambda m: m[1] + b'"' + b" " * (len(m[2]) - 2) + b'"', data)
-    if clean != data:
-        found.append("NaN or infinite numbers")
-    return clean, found
+    for what, mark, matches, change in _LAPSES:
+        if mark in data:
+            clean = _patched(data, matches(data), change)
+            if clean is not data:
+                found.append(what)
+            data = clean
+    return data, found
+
+
+def _strays(data: bytes) -> Iterator[re.Match[bytes]]:
+    """As ``finditer``, which would look for a match anew at every byte where there is none."""
+    place = 0
+    while match := _STRAY.match(data, place):
+        yield match
+        place = match.end()
+
+
+Matches = Callable[[bytes], Iterator[re.Match[bytes]]]
+_LAPSES: tuple[tuple[str, bytes, Matches, Callable[[bytes], bytes]], ...] = (
+    ("stray backslashes", b"\\", _strays, lambda _: b"/"),
+    ("halves of surrogate pairs", b"\\u", _SURROGATE.finditer, lambda _: b"\\u003f"),
+    ("NaN or infinite numbers", b"", _NOT_A_NUMBER.finditer,
+     lambda number: b'"' + b" " * (len(number) - 2) + b'"'),
+)  # fmt: skip
+
+
+def _patched(
+    data: bytes, matches: Iterator[re.Match[bytes]], change: Callable[[bytes], bytes]
+) -> bytes:
+    """``data`` with the group of each match changed to as many other bytes.
+
+    One match at a time: a hostile file may have as many of them as bytes.
+    """
+    patched: bytearray | None = None
+    for match in matches:
+        patched = bytearray(data) if patched is None else patched
+        patched[match.start(1) : match.end(1)] = change(match[1])
+    return data if patched is None else bytes(patched)
 
 
 def mend_name(piece: bytes) -> bytes | None:
