@@ -273,7 +273,8 @@ def shape_text(op: pd.Series[Any]) -> str:
     if op["op_class"] == "collective":
         if pd.isna(op["message_bytes"]):
             return ""
-        return f"{_si(op['message_bytes'], 'B')} over {_text(op['group_size'])}"
+        group = _text(op["group_size"])
+        return _si(op["message_bytes"], "B") + (f" over {group}" if group else "")
     if op["op_class"] == "attention":
         if pd.isna(op["heads"]) or pd.isna(op["q_len"]):
             return ""

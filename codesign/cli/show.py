@@ -33,14 +33,15 @@ def command(
     """Show what a characterization, model, recommendations or backtest file holds.
 
     FILE may also be a workload recipe, by its name or its .yaml file, or the output of a
-    profiler that `codesign characterize` reads. With --diff it is two characterizations or
-    profiler outputs, before and after.
+    profiler that `codesign characterize` reads; of several ranks of a job all their traces.
+    With --diff it is two characterizations or profiler outputs, before and after.
 
     \b
     Examples:
       codesign show run.parquet
       codesign show build/report/recommendations.json
       codesign show llama-3.1-8b-sft
+      codesign show rank-*.json.gz
       codesign show --diff before.parquet after.parquet
       codesign show --diff main.json.gz branch.json.gz --fail-above 2
     """
@@ -48,9 +49,8 @@ def command(
 
     if fail_above is not None and not diff:
         raise click.UsageError("--fail-above goes with --diff")
-    if len(files) != (2 if diff else 1):
-        expected = "two files, before and after" if diff else "one file (two with --diff)"
-        raise click.UsageError(f"expected {expected}, got {len(files)}")
+    if diff and len(files) != 2:
+        raise click.UsageError(f"expected two files, before and after, got {len(files)}")
     verdict = None
     if diff:
         from codesign.cli._show_diff import diff_view
@@ -58,6 +58,8 @@ def command(
         for file in files:
             expect("--diff", file, ["characterization", "measurement"])
         view, verdict = diff_view((files[0], files[1]), (_read(files[0]), _read(files[1])), top)
+    elif len(files) > 1:
+        view = _job_view(files, top)
     else:
         view = _view(files[0], top)
     if as_json:
@@ -76,6 +78,17 @@ def _view(file: Path, top: int) -> View:
     if file.suffix in (".yaml", ".yml") or (not file.exists() and _is_recipe(str(file))):
         return recipe_view(str(file), top)
     return json_view(file) if _kind(file) == "json" else characterization_view(_read(file), top)
+
+
+def _job_view(files: tuple[Path, ...], top: int) -> View:
+    """Several ranks of one job. Raises UsageError if the files are something else."""
+    from codesign.cli._show_views import characterization_view
+    from codesign.sources import read
+
+    for file in files:
+        expect("FILE, one of several", file, ["measurement"])
+    with Progress("reading") as progress:
+        return characterization_view(read(list(files), progress=progress.files), top)
 
 
 def _read(file: Path) -> Characterization:

@@ -202,10 +202,28 @@ def test_a_slower_step_fails_where_that_was_asked(tmp_path, factor, limit, code)
     assert "by op class" in result.output  # what changed is shown all the same
 
 
-@pytest.mark.parametrize("arguments", [["--diff", "a"], ["a", "b"], ["a", "--fail-above", "1"]])
+@pytest.mark.parametrize(
+    "arguments", [["--diff", "a"], ["--diff", *"abc"], ["a", "--fail-above", "1"]]
+)
 def test_a_wrong_number_of_files_is_a_usage_error(arguments):
     result = CliRunner().invoke(cli, ["show", *arguments])
     assert result.exit_code == 2
+
+
+def test_several_ranks_are_one_job(shared_data):
+    files = [str(shared_data / f"kineto/sampled_rank-{r}.json.gz") for r in (0, 1)]
+    text = show(*files)
+    assert "2 ranks, a step" in text
+    assert "over \N{BOX DRAWINGS LIGHT VERTICAL}" not in text
+    assert json.loads(show("--json", *files))["header"]["ranks"] == [0, 1]
+
+
+def test_several_files_that_are_no_ranks_are_a_usage_error(shared_data, characterization):
+    trace = str(shared_data / "kineto/sampled_rank-0.json.gz")
+    for other in (characterization, shared_data / "nsys/h100_matmul.sqlite", "default"):
+        result = CliRunner().invoke(cli, ["show", trace, str(other)])
+        assert result.exception is not None
+        assert (getattr(result.exception, "exit_code", 0) or result.exit_code) == 2
 
 
 def test_outputs_of_profilers_are_shown_at_once(shared_data):

@@ -75,9 +75,10 @@ KERNEL_PRECISIONS: tuple[tuple[str, str], ...] = (
     (r"bf16x\w*mxfp4", "bf16"),
     (r"nvfp4|fp4|e2m1|mxfp4|nvjet_(sm\d+_)?oo", "nvfp4"),
     (r"mxfp8|mx_?f8|vec32ue8m0", "mxfp8"),
-    (r"e4m3|e5m2|fp8|_f8_|float8|f8f8|cijk_\w*?_[fb]8|_qq[a-z]{1,3}_|nvjet_(sm\d+_)?qq", "fp8"),
+    (r"e4m3|e5m2|fp8(?!kvcachedatatype)|_f8_|float8|f8f8"
+     r"|cijk_\w*?_[fb]8|_qq[a-z]{1,3}_|nvjet_(sm\d+_)?qq", "fp8"),
     (r"bf16|bfloat16|df16b|nvjet_(sm\d+_)?t|cijk_\w*?_B_?[BS]_?S?_", "bf16"),
-    (r"tf32|nvjet_(sm\d+_)?s", "tf32"),
+    (r"tf32|tfloat32|nvjet_(sm\d+_)?s", "tf32"),
     (r"f16|fp16|half|(?<![a-z])hgemm|h884|h1688|h16816|nvjet_(sm\d+_)?h|cijk_\w*?_H_?[HS]_?S?_",
      "fp16"),
     (r"tensorop_s\d+|s1688gemm|s1688fprop|s1688(dgrad|wgrad)", "tf32"),

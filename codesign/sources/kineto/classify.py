@@ -14,6 +14,8 @@ COMMUNICATION = ("nccl:", "gloo:", "xccl:")
 """Annotations that c10d puts around its calls; they carry the shapes of the message."""
 
 
+_MANGLED = re.compile(r"_ZN?(?=\d)")
+_LENGTH = re.compile(r"\d{1,3}")
 _CLOSED_BY = {"<": ">", "(": ")", "{": "}", "[": "]"}
 
 
@@ -90,6 +92,8 @@ def collective_kind(*names: str) -> str | None:
 
 def short_name(kernel: str) -> str:
     """A kernel's name without return type, template arguments and parameters."""
+    if mangled := _MANGLED.match(kernel):
+        return _nested_name(kernel, mangled.end())[:120] or kernel[:120]
     name = kernel[:_MAX_NAME].replace("(anonymous namespace)", "_").removesuffix(".kd")
     name = name.replace(" [clone .kd]", "").replace("operator()", "operator_call")
     text, parameters = _outside_brackets(name)
@@ -98,6 +102,16 @@ def short_name(kernel: str) -> str:
         return name.strip()[:120] or kernel[:120]  # not C++: blanks are part of the name
     # Before the name stand return type and qualifiers: "std::enable_if<...>::type ns::name".
     return (words[-1][:120] if words else "") or kernel[:120]
+
+
+def _nested_name(mangled: str, place: int) -> str:
+    """The qualified name of an Itanium-mangled function: each part has its length before it."""
+    parts: list[str] = []
+    while (length := _LENGTH.match(mangled, place)) is not None:
+        place = length.end() + int(length[0])
+        part = mangled[length.end() : place]
+        parts.append("_" if part.startswith("_GLOBAL__N_") else part)
+    return "::".join(parts)
 
 
 def _outside_brackets(name: str) -> tuple[str, bool]:

@@ -85,6 +85,12 @@ def test_kernel_class(name: str, expected: str) -> None:
         ("Cijk_Alik_Bljk_HHS_BH_MT128x128x32", "fp16"),
         ("cutlass3x_sm100_bstensorop_s256x128x64gemm_block_scaled_ue4m3xe2m1_ue4m3xe2m1", "nvfp4"),
         ("attn_fwd", None),
+        (
+            "void paged_attention_ll4mi_QKV_mfma16_kernel<0, __hip_bfloat16, __hip_bfloat16, "
+            "(vllm::Fp8KVCacheDataType)0, 1, 128, 256, false>",
+            "bf16",
+        ),
+        ("_ZN19cutlass_cudnn_train6KernelINS_4gemm9GemmShapeILi128EEENS_10tfloat32_tE", "tf32"),
     ],
 )
 def test_kernel_precision(name: str, expected: str | None) -> None:
@@ -149,6 +155,11 @@ def test_a_hostile_name_costs_little() -> None:
         ("void (anonymous namespace)::indexed<int, f(long)::{lambda(long)#1}>(int, f)",
          "_::indexed"),
         ("Cijk_Alik_Bljk_BBS_BH.kd", "Cijk_Alik_Bljk_BBS_BH"),
+        ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256EEEvPT0_",
+         "aiter::add_rmsnorm_quant_kernel"),
+        ("_ZN12_GLOBAL__N_13fooEv", "_::foo"),
+        ("_Z6kernelPf", "kernel"),
+        ("_ZN", "_ZN"),
         ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
         ("a name with blanks", "a name with blanks"),
         ("void", "void"),
