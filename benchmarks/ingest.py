@@ -9,7 +9,7 @@ its own; of several runs the fastest counts. Imports of pandas, NumPy and Arrow 
 counted, those of the reader are. ``--hta`` runs HolisticTraceAnalysis (load plus temporal
 breakdown) in turn with us, by an interpreter that has it:
 
-    python -m venv /tmp/hta && /tmp/hta/bin/pip install HolisticTraceAnalysis==0.5.0 'pandas<3'
+    python -m venv hta && hta/bin/pip install HolisticTraceAnalysis==0.5.0 'pandas<3'
 """
 
 from __future__ import annotations

@@ -37,9 +37,14 @@ class CheckFailedError(CodesignError):
 
 def one_of(what: str, got: object, allowed: list[str] | tuple[str, ...]) -> str:
     """Sentence for a look-up that failed: what was asked, what comes near, what exists."""
+    known = ", ".join(sorted(set(allowed)))
+    return f"unknown {what} {quoted(got)}{did_you_mean(got, allowed)}; known: {known}"
+
+
+def did_you_mean(got: object, allowed: list[str] | tuple[str, ...]) -> str:
+    """`` (did you mean ...?)`` with what comes near, or nothing."""
     near = _near(str(got), allowed)
-    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return f"unknown {what} {quoted(got)}{hint}; known: {', '.join(sorted(set(allowed)))}"
+    return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
 def _near(text: str, allowed: list[str] | tuple[str, ...]) -> list[str]:

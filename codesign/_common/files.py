@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -100,3 +100,17 @@ def sha256(path: Path) -> str:
     except OSError as error:
         raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
     return digest.hexdigest()
+
+
+def code_hash(parts: Iterable[str], package: Path | None = None) -> str:
+    """SHA-256 of the source files of some ``parts`` of the package, such as ``sources/perfdb``.
+
+    What was made by other code has another hash. ``package`` is the folder of this package
+    unless told otherwise.
+    """
+    root = Path(__file__).parents[1] if package is None else package
+    found = hashlib.sha256()
+    for part in parts:
+        for path in sorted((root / part).rglob("*.py")):
+            found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()

@@ -9,6 +9,10 @@ import msgspec
 BACKTEST_SCHEMA_VERSION = 1
 
 
+Z_90 = 1.645
+"""Standard deviations from the middle to either end of a normal's 90 % interval."""
+
+
 class Interval(msgspec.Struct, frozen=True):
     """A value with its 90 % interval."""
 

@@ -152,8 +152,10 @@ def _agrees(row: ExperimentRow) -> bool:
 
 
 def _order_line(row: LeverOrderRow) -> str:
+    from codesign._common.scores import Z_90
+
     parts = [
-        f"{e.lever} {e.measured:+.2f}±{1.645 * e.measured_sd:.2f} (projected {e.projected:+.2f})"
+        f"{e.lever} {e.measured:+.2f}±{Z_90 * e.measured_sd:.2f} (projected {e.projected:+.2f})"
         for e in row.levers
     ]
     verdict = {True: "as measured", False: "REVERSED", None: "undecided"}[row.agrees]

@@ -35,7 +35,7 @@ _OF_CHANGE: dict[str, Callable[[LeverChange], float | None]] = {
 """Of a lever against the older file, without sign; ``@WORDS`` choose levers."""
 _OF_FILE: dict[str, Callable[[Recommendations], float]] = {
     "warnings": lambda recs: float(len(recs.warnings)),
-    "measured": lambda recs: _measured(recs),  # noqa: PLW0108 - defined below
+    "measured": lambda recs: recs.measured_share,
     "firsts": lambda recs: float(len({s.ranks[0].lever for s in recs.scenarios if s.ranks})),
     "first_changed": lambda recs: float(
         recs.changes is not None and recs.changes.first_before != recs.changes.first_after
@@ -121,13 +121,3 @@ def _condition(text: str, comparing: bool) -> Condition:
     if match[1] in _COMPARING and not comparing:
         raise UsageError(f"--fail-on {text!r}: needs --compare OLD.json")
     return Condition(text, match[1], match[2], limit, words)
-
-
-def _measured(recs: Recommendations) -> float:
-    """Share of portfolio time that was measured, or interpolated between what was."""
-    weight = sum(w.weight for w in recs.workloads)
-    known = sum(
-        w.weight * sum(w.evidence.get(k, 0.0) for k in ("measured", "interpolated"))
-        for w in recs.workloads
-    )
-    return known / weight if weight else 0.0

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from codesign._common.errors import CodesignError, DataError, UsageError, one_of
+from codesign._common.errors import CodesignError, DataError, UsageError, did_you_mean, one_of
 from codesign.cli._common import key_value
 
 if TYPE_CHECKING:
     from codesign.recommend.portfolio import Portfolio, WorkloadEntry
-
-_COST_KINDS = ("money", "area", "power")
 
 
 def planned(
@@ -88,6 +86,8 @@ def _with_budgets(plan: Portfolio, texts: tuple[str, ...]) -> Portfolio:
 
     import msgspec
 
+    from codesign.hardware.costs import COST_KINDS
+
     expected = "KIND=AMOUNT per GPU: power in W, area in mm2 or money in USD, such as power=100"
     budgets: dict[Any, float] = dict(plan.budgets)
     for text in texts:
@@ -96,7 +96,7 @@ def _with_budgets(plan: Portfolio, texts: tuple[str, ...]) -> Portfolio:
             amount = float(value)
         except ValueError as error:
             raise UsageError(f"--budget {text!r}: expected {expected}") from error
-        if kind not in _COST_KINDS or not (math.isfinite(amount) and amount >= 0):
+        if kind not in COST_KINDS or not (math.isfinite(amount) and amount >= 0):
             raise UsageError(f"--budget {text!r}: expected {expected}")
         budgets[kind] = amount
     said = ", ".join(f"{kind} = {amount:g}" for kind, amount in sorted(budgets.items()))
@@ -119,11 +119,8 @@ def _by_entry(plan: Portfolio, weights: dict[str, float]) -> dict[str, float]:
         if len(fits) != 1:
             known = [f"{n} (named {s})" if s not in ("", n) else n for n, s in own.items()]
             what = f"it names {' and '.join(fits)}" if fits else "unknown workload"
-            near = one_of("workload", asked, list(dict.fromkeys([*own, *own.values()]))).partition(
-                "; known"
-            )[0]
-            hint = near.partition("(")[2]
-            hint = f" ({hint}" if hint and not fits else ""
+            names = list(dict.fromkeys([*own, *own.values()]))
+            hint = "" if fits else did_you_mean(asked, names)
             raise UsageError(f"--weights {asked}: {what}{hint}; known: {', '.join(known)}")
         if fits[0] in found:
             raise UsageError(f"--weights: {fits[0]} is given twice, by both of its names")

@@ -95,51 +95,66 @@ def command(
     if all_rows and rows is not None:
         raise UsageError("--all-rows and --rows exclude each other; give one of them")
     check_overwrite([output], force, suffix=".json")
+    name = "quick" if quick else protocol
+    result = _scored(name, framework, None if all_rows else rows or _rows_of(name), models,
+                     ops_only, quiet)  # fmt: skip
+    from codesign._common.files import write_text
+
+    write_text(output, _json(result))
+    if not quiet:
+        from codesign.cli import _experiments as asked
+
+        for line in [result.protocol, *op_lines(result.ops), *workload_lines(result.workloads),
+                     *asked.summary(result)]:  # fmt: skip
+            click.echo(line)
+    wrote(output, quiet)
+    failed = [f for c in conditions for f in c.failures(result.ops)]
+    if failed:
+        raise CheckFailedError(
+            f"{counted(len(failed), 'score')} failed a check; first: {failed[0]}"
+        )
+
+
+def _rows_of(protocol: str) -> int:
+    from codesign.sensitivity import backtest as scoring
+
+    return scoring.QUICK_ROWS if protocol == "quick" else scoring.FULL_ROWS
+
+
+def _scored(
+    name: str, framework: str, most: int | None, models: Path | None, ops_only: bool, quiet: bool
+) -> Backtest:
+    """All scores of a protocol: ops, workloads, and the experiments that its fits have not seen."""
     import msgspec
 
-    from codesign._common.files import write_text
     from codesign._common.scores import Backtest
-    from codesign.cli import _experiments as _asked
+    from codesign.cli import _experiments as asked
     from codesign.projection.held_out import HeldOut
     from codesign.sensitivity import backtest as scoring
     from codesign.sensitivity.backtest_rows import RowCache
     from codesign.sources.perfdb import PerfDB
 
     db = PerfDB()
-    name = "quick" if quick else protocol
-    default = scoring.QUICK_ROWS if name == "quick" else scoring.FULL_ROWS
-    most = None if all_rows else rows or default
     cached = RowCache(db)
+    protocol = scoring.protocols(db.gpus())[name]
     ops: list[BacktestRow] = []
     workloads: list[WorkloadBacktestRow] = []
     tested = Backtest()
     with Progress(f"backtest {name}", quiet) as progress:
         held_out = HeldOut(cached, models, tables=db, stage=progress.stage)
-        splits = scoring.protocols(db.gpus())[name].splits
-        held_out.total = len(splits)
-        for split in splits:
+        held_out.total = len(protocol.splits)
+        for split in protocol.splits:
             model = held_out.model(split.train, framework)
             ops += scoring.score_split(cached, model, split, framework, most, note=progress.say)
             if not ops_only:
                 workloads += _workloads(db, model, split.targets, progress.say)
-        if not ops_only and framework == _asked.FRAMEWORK:
-            tested = _asked.unseen(db, held_out, [s.train for s in splits], progress.say)
+        if not ops_only and framework == asked.FRAMEWORK:
+            tested = asked.unseen(db, held_out, [s.train for s in protocol.splits], progress.say)
     amount = "whole tables" if most is None else f"at most {most} rows a group"
-    text = f"{name}: {scoring.protocols(db.gpus())[name].text}; {framework}, {amount}"
-    result = msgspec.structs.replace(
-        tested, ops=tuple(ops), workloads=tuple(workloads), protocol=text
-    )
-    write_text(output, _json(result))
-    if not quiet:
-        for line in [text, *op_lines(ops), *workload_lines(workloads),
-                     *_asked.summary(tested)]:  # fmt: skip
-            click.echo(line)
-    wrote(output, quiet)
-    failed = [f for c in conditions for f in c.failures(ops)]
-    if failed:
-        raise CheckFailedError(
-            f"{counted(len(failed), 'score')} failed a check; first: {failed[0]}"
-        )
+    return msgspec.structs.replace(
+        tested, ops=tuple(ops), workloads=tuple(workloads),
+        protocol=f"{name}: {protocol.text}; {framework}, {amount}",
+    )  # fmt: skip
 
 
 def _refuse_unused() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from codesign._common.errors import UsageError
-from codesign._common.scores import Interval
+from codesign._common.scores import Z_90, Interval
 from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, enumerate_plans, valid
 from codesign.cluster.efficiency import DEFAULT, RESIDUAL_SD, Efficiency
 from codesign.cluster.grid import OpTimes, TimeCache
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClusterProjection", "NeighbourLoss", "Placed", "SystemProjection", "model_flops",
            "neighbours", "placed", "project_job", "scaling_curve"]  # fmt: skip
-
-Z_90 = 1.645
 
 
 def model_flops(job: Job) -> float:

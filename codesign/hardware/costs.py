@@ -30,7 +30,9 @@ Array = NDArray[np.float64]
 
 EVIDENCE = ("measured", "modelled", "assumed")
 """From the strongest to the weakest; a cost is as strong as its weakest input."""
-UNITS = ("mm2", "W", "USD")
+UNITS = {"area": "mm2", "power": "W", "money": "USD"}
+COST_KINDS = tuple(UNITS)
+"""In the order of a lever's formulas."""
 BOUNDS = ("central", "lower", "upper")
 _KEYS = ("value", "unit", "evidence", "source", "note", "bound", "low", "high", "range")
 _THROUGHPUTS = {"bf16_throughput": "fp16", "fp8_throughput": "fp8", "fp4_throughput": "fp4"}
@@ -126,21 +128,22 @@ def cost_of(before: System, after: System, costs: Costs) -> Cost:
     is None, since a sum that leaves it out would flatter the step.
     """
     levers = moved_levers(before, after)
-    items = [_item(before, after, costs, levers, kind) for kind in range(3)]
+    items = [_item(before, after, costs, levers, kind) for kind in COST_KINDS]
     return Cost(*items)
 
 
 def cost_draws(
-    before: System, after: System, kind: int, inputs: Mapping[str, Array]
+    before: System, after: System, kind: str, inputs: Mapping[str, Array]
 ) -> Array | None:
-    """(draws,) one kind of cost of a step (0 area, 1 power, 2 money) over drawn ``inputs``.
+    """(draws,) one of `COST_KINDS` of a step over drawn ``inputs``.
 
     None where it has no public figure. Draws of `cost_ranges.draw_inputs` are shared by
     all levers, so that two which rest on one value are dear together.
     """
     total: Array | float = 0.0
     for lever in moved_levers(before, after):
-        term = FORMULAS[lever][kind](Step(before, after, Values(dict(inputs))))
+        formula = FORMULAS[lever][COST_KINDS.index(kind)]
+        term = formula(Step(before, after, Values(dict(inputs))))
         if isinstance(term, str):
             return None
         total = total + term
@@ -177,7 +180,7 @@ _ACRONYMS = {
 }  # fmt: skip
 
 
-def _item(before: System, after: System, costs: Costs, levers: list[str], kind: int) -> CostItem:
+def _item(before: System, after: System, costs: Costs, levers: list[str], kind: str) -> CostItem:
     unit = UNITS[kind]
     if not levers:
         return CostItem(0.0, unit, "nothing moved", "measured", lo=0.0, hi=0.0)
@@ -185,7 +188,7 @@ def _item(before: System, after: System, costs: Costs, levers: list[str], kind: 
     used: list[str] = []
     for lever in levers:
         values = Values({name: entry.value for name, entry in costs.values.items()})
-        term = FORMULAS[lever][kind](Step(before, after, values))
+        term = FORMULAS[lever][COST_KINDS.index(kind)](Step(before, after, values))
         if isinstance(term, str):
             # One lever speaks for itself; of several, say which.
             which = f"{shipped_levers()[lever].title}: " if len(levers) > 1 else ""

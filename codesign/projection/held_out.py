@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from codesign._common.errors import DataError, UsageError
+from codesign._common.files import code_hash
 from codesign.hardware import system_of_gpu
 from codesign.sensitivity.training import ROWS_PER_GPU
 
@@ -99,7 +100,7 @@ class HeldOut:
         found = hashlib.sha256()
         for part in (
             framework, *gpus, str(ROWS_PER_GPU), str(SEED), *map(_release, _LIBRARIES),
-            str(getattr(self._tables, "name", "")), code_hash(),
+            str(getattr(self._tables, "name", "")), code_hash(_CODE),
             *(repr(system_of_gpu(gpu)) for gpu in gpus), *self._sizes(),
         ):  # fmt: skip
             found.update(part.encode() + b"\0")
@@ -110,16 +111,6 @@ class HeldOut:
         root = getattr(self._tables, "root", None)
         paths = [] if root is None else sorted(root.rglob("*.parquet"))
         return [f"{path.relative_to(root)} {path.stat().st_size}" for path in paths]
-
-
-def code_hash(package: Path | None = None) -> str:
-    """SHA-256 of the source files that a fit runs through."""
-    root = Path(__file__).parents[1] if package is None else package
-    found = hashlib.sha256()
-    for part in _CODE:
-        for path in sorted((root / part).rglob("*.py")):
-            found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return found.hexdigest()
 
 
 def _slot(gpus: tuple[str, ...], framework: str) -> str:

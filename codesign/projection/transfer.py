@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign._common.scores import Z_90
+
 if TYPE_CHECKING:
     from codesign.hardware.model import System
     from codesign.workload.characterization import Characterization
 
 Array = NDArray[np.float64]
 
-_Z_90 = 1.645
 _SHAPE = ("op_class", "precision", "kv_precision", "m", "n", "k", "batch", "heads", "kv_heads",
           "q_len", "kv_len", "head_dim", "window", "experts", "topk", "collective",
           "message_bytes", "group_size")  # fmt: skip
@@ -50,7 +51,7 @@ def transfer_ratio(
     with np.errstate(divide="ignore", invalid="ignore"):
         point = p["time_s"].to_numpy(dtype=np.float64) / measured
         sd = np.log(p["time_hi_s"].to_numpy(dtype=np.float64)
-                    / p["time_lo_s"].to_numpy(dtype=np.float64)) / (2 * _Z_90)  # fmt: skip
+                    / p["time_lo_s"].to_numpy(dtype=np.float64)) / (2 * Z_90)  # fmt: skip
     point = np.where(np.isfinite(point) & (point > 0), point, 1.0)
     if joint is None:
         return point

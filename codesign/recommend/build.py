@@ -68,9 +68,6 @@ class Inputs:
     files: tuple[Path, ...] = ()
 
 
-_COST_KINDS = ("area", "power", "money")
-
-
 def recommend(
     portfolio: Portfolio,
     chars: Mapping[str, Characterization],
@@ -165,7 +162,7 @@ def _drawn_costs(
 ) -> dict[str, Array]:
     """Lever -> (draws,) ranking cost of its step, on cost values that all levers share."""
     inputs = draw_inputs(prices.values, study.portfolio.draws, study.portfolio.seed)
-    kind = _COST_KINDS.index(study.portfolio.ranking)
+    kind = study.portfolio.ranking
     found = {}
     for chosen in picks:
         if chosen.cost_value(study.portfolio) is None:

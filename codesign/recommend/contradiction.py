@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from codesign._common.scores import Z_90
 from codesign.recommend.wording import joined, percent, readable
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 CARRIES = 0.2
 """Part of a lever's saved time from which a workload's experiment counts against the lever."""
-Z_90 = 1.645
 SAME = 0.02
 """Change of a quantity, in logs, that counts as none."""
 _DEMOTED = ("identified", "assumed")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from codesign._common.files import code_hash
 
 if TYPE_CHECKING:
     from codesign.hardware.costs import Costs
@@ -30,7 +31,7 @@ def fingerprints(study: Study, prices: Costs, backtest: Backtest | None) -> dict
     found = {f"{WORKLOAD}{name}": workload_hash(study.chars[name]) for name in study.weights}
     found |= {
         "baseline": _text_hash(repr(study.base)), "costs": _text_hash(repr(prices.values)),
-        "code": code_hash(),
+        "code": code_hash(_CODE),
     }  # fmt: skip
     if backtest is not None:
         found["backtest"] = hashlib.sha256(
@@ -54,16 +55,6 @@ def workload_hash(char: Characterization) -> str:
     found = hashlib.sha256(msgspec.json.encode(read, order="deterministic"))
     found.update("\0".join(char.ops.columns).encode())
     found.update(hash_pandas_object(char.ops, index=False).to_numpy().tobytes())
-    return found.hexdigest()
-
-
-def code_hash() -> str:
-    """SHA-256 of the source files that a ranking runs through."""
-    root = Path(__file__).parents[1]
-    found = hashlib.sha256()
-    for part in _CODE:
-        for path in sorted((root / part).rglob("*.py")):
-            found.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()
 
 

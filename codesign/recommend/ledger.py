@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.recommend.schema import Ledger, LedgerRow
-from codesign.sources.perfdb._store import ROW_FOR_ROW
+from codesign.sources.perfdb import ROW_FOR_ROW
 
 if TYPE_CHECKING:
     from codesign.projection import Projection

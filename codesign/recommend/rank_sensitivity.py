@@ -28,7 +28,6 @@ Array = NDArray[np.float64]
 
 WEIGHT_FACTOR = 2.0
 """Each weight is drawn from a half to twice itself, evenly in proportion, then normalised."""
-_KINDS = ("area", "power", "money")
 _TIER, _GROUP = 1e9, 1e6
 """Further apart than any two gains per cost."""
 
@@ -55,7 +54,7 @@ class _Field:
 
     def costs(self, inputs: Mapping[str, Array]) -> Array:
         """(n, levers) ranking cost under drawn cost values; 1 of what gain ranks."""
-        kind = _KINDS.index(self.study.portfolio.ranking)
+        kind = self.study.portfolio.ranking
         size = max(np.size(v) for v in inputs.values())
         columns = []
         for system, priced in zip(self.systems, self.priced, strict=True):

@@ -11,7 +11,7 @@ import copy
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -21,7 +21,6 @@ _PAINT = frozenset({
     "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap",
     "stroke-linejoin", "stroke-opacity", "opacity", "font-size", "font-weight", "text-anchor",
 })  # fmt: skip
-_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _VARIABLE = re.compile(r"var\(\s*(--[\w-]+)\s*\)")
 _CLASS = re.compile(r"\.([\w-]+)")
 _REFERENCE = re.compile(r"url\(#([\w-]+)\)")
@@ -61,9 +60,11 @@ def chart_rules(css: str) -> tuple[list[Rule], dict[str, str]]:
     """Rules that paint, as a printer applies them, and the custom properties of ``:root``."""
     rules: list[Rule] = []
     variables: dict[str, str] = {}
-    for selectors, body in _blocks(_COMMENT.sub("", css)):
-        declared = tuple(_declarations(body))
-        if selectors.strip() == ":root":
+    import tinycss2  # WeasyPrint's own parser: it comes with it
+
+    for selectors, content in _blocks(tinycss2.parse_stylesheet(css, skip_comments=True)):
+        declared = tuple(_declarations(content))
+        if selectors == ":root":
             variables |= {name: value for name, value in declared if name.startswith("--")}
             continue
         painted = _painted(declared)
@@ -90,33 +91,25 @@ def _painted(declared: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ..
     )  # fmt: skip
 
 
-def _blocks(css: str) -> Iterator[tuple[str, str]]:
-    """(selectors, declarations) outside of at-rules, and inside those that are for print."""
-    at = 0
-    while (start := css.find("{", at)) >= 0:
-        prelude, end = css[at:start].strip(), _closing(css, start)
-        body = css[start + 1 : end]
-        if not prelude.startswith("@"):
-            yield prelude, body
-        elif prelude.split() == ["@media", "print"]:
-            yield from _blocks(body)
-        at = end + 1
+def _blocks(nodes: Iterable[Any]) -> Iterator[tuple[str, list[Any]]]:
+    """(selectors, content) outside of at-rules, and inside those that are for print."""
+    import tinycss2
+
+    for node in nodes:
+        if node.type == "qualified-rule":
+            yield tinycss2.serialize(node.prelude).strip(), node.content
+        elif node.type == "at-rule" and node.content is not None:
+            asked = node.lower_at_keyword, tinycss2.serialize(node.prelude).strip()
+            if asked == ("media", "print"):
+                yield from _blocks(tinycss2.parse_rule_list(node.content))
 
 
-def _closing(css: str, start: int) -> int:
-    depth = 0
-    for at in range(start, len(css)):
-        depth += {"{": 1, "}": -1}.get(css[at], 0)
-        if depth == 0:
-            return at
-    return len(css)
+def _declarations(content: list[Any]) -> Iterator[tuple[str, str]]:
+    import tinycss2
 
-
-def _declarations(body: str) -> Iterator[tuple[str, str]]:
-    for part in body.split(";"):
-        name, colon, value = part.partition(":")
-        if colon and "{" not in part:
-            yield name.strip().lower(), value.replace("!important", "").strip()
+    for node in tinycss2.parse_blocks_contents(content):
+        if node.type == "declaration":
+            yield node.lower_name, tinycss2.serialize(node.value).strip()
 
 
 def _style(

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from codesign._common.scores import Z_90
 from codesign.sensitivity.effects import Effect
 from codesign.sensitivity.estimate import Block, Estimate, families_worth, family_weights
 from codesign.sensitivity.hardware_arrays import Array
@@ -114,7 +115,7 @@ def between_gpus(
         kind: _carry([p for p in pairs if p[0] == kind], kind, assumed[kind])
         for kind in ASSUMED_CARRY
     }
-    residual_sd = max((hi - lo) / (2 * 1.645), 0.01)
+    residual_sd = max((hi - lo) / (2 * Z_90), 0.01)
     return Between(
         family_sd=family_sd, family_degrees=families_worth(blocks) + PRIOR_GPUS, gpu_sd=gpu_sd,
         method=method,
@@ -246,7 +247,7 @@ def nugget(
     lo, hi = _weighted_quantiles(
         np.concatenate([both, -both]), np.concatenate(weights * 2), (0.05, 0.95)
     )
-    return float((hi - lo) / (2 * 1.645) / np.sqrt(2.0))
+    return float((hi - lo) / (2 * Z_90) / np.sqrt(2.0))
 
 
 def _carry(pairs: list[Pair], kind: str, assumed: float) -> tuple[float, float, str]:
@@ -264,7 +265,7 @@ def _carry(pairs: list[Pair], kind: str, assumed: float) -> tuple[float, float, 
     exponent = float(np.clip((weight @ (here * there)) / power, 0.0, 1.0))
     lo, hi = _weighted_quantiles(there - exponent * here, weight, (0.05, 0.95))
     # Each pair stands in the list in both directions.
-    found = _shrink(((hi - lo) / (2 * 1.645)) ** 2, len(pairs) / 2, assumed, 1.0)
+    found = _shrink(((hi - lo) / (2 * Z_90)) ** 2, len(pairs) / 2, assumed, 1.0)
     return exponent, float(np.sqrt(found)), "estimated"
 
 

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from codesign._common.errors import UsageError
+from codesign._common.scores import Z_90
 from codesign.hardware import system_of_gpu
 from codesign.sensitivity.effects import family_shift, loadings
 from codesign.sensitivity.estimate import ROWS_WORTH, SOFT_L1_SCALE, VAGUE_PRIOR_SD, Block, natural
@@ -26,7 +27,6 @@ from codesign.sensitivity.training import ROWS_PER_GPU, TrainingSource, gather
 
 POINTS = 160
 """Residuals kept of a unit for its plot."""
-_Z_90 = 1.645
 _STEP = 1e-3
 _NOT_RESOURCES = frozenset({"time", "host"})
 
@@ -212,8 +212,8 @@ def _parameters(model: OpModel, unit: Unit) -> tuple[ParameterRow, ...]:
     errors = np.sqrt(np.diag(unit.covariance_array()))
     return tuple(
         ParameterRow(
-            p.name, p.meaning, value, float(p.from_scale(z - _Z_90 * sd)),
-            float(p.from_scale(z + _Z_90 * sd)),
+            p.name, p.meaning, value, float(p.from_scale(z - Z_90 * sd)),
+            float(p.from_scale(z + Z_90 * sd)),
             float(sd), p.prior_sd or VAGUE_PRIOR_SD, p.name in unit.at_bound,
         )
         for p, value, z, sd in zip(
@@ -230,7 +230,7 @@ def _groups(rows: _Rows, names: Array, order: Sequence[str], sd: float) -> tuple
         found.append(GroupRow(
             str(name), int(mine.sum()), float(np.median(np.abs(error))),
             float(np.quantile(np.abs(error), 0.9)), float(np.median(error)),
-            float(np.mean(np.abs(rows.residual[mine]) <= _Z_90 * sd)),
+            float(np.mean(np.abs(rows.residual[mine]) <= Z_90 * sd)),
             float(rows.leverage[mine].sum()),
         ))  # fmt: skip
     return tuple(found)

@@ -19,6 +19,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign._common.scores import Z_90
 from codesign.sensitivity.estimate import ROWS_WORTH, Block, Estimate, natural
 from codesign.sensitivity.hardware_arrays import CLOCK_SHARE, PRECISION_INDEX, Array, HardwareArrays
 from codesign.sensitivity.modelfile import Identification
@@ -148,20 +149,20 @@ def _verdict(lever: str, columns: list[str], covariance: Array) -> Identificatio
     index = columns.index(lever)
     sd = np.sqrt(np.diag(covariance))
     if sd[index] < IDENTIFIED_SD:
-        return Identification("identified", f"exponent known to +-{1.645 * sd[index]:.2f} (90 %)")
+        return Identification("identified", f"exponent known to +-{Z_90 * sd[index]:.2f} (90 %)")
     correlation = covariance[index] / (sd[index] * sd)
     correlation[index] = 0.0
     other = int(np.abs(correlation).argmax())
     if abs(correlation[other]) > 0.3:
         return Identification(
             "alias",
-            f"exponent known only to +-{1.645 * sd[index]:.2f} (90 %): in the training data it "
+            f"exponent known only to +-{Z_90 * sd[index]:.2f} (90 %): in the training data it "
             f"moves together with {columns[other]} (correlation {correlation[other]:+.2f})",
             columns[other],
         )
     return Identification(
         "assumed",
-        f"exponent known only to +-{1.645 * sd[index]:.2f} (90 %); the physical form carries it",
+        f"exponent known only to +-{Z_90 * sd[index]:.2f} (90 %); the physical form carries it",
     )
 
 

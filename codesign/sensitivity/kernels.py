@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from codesign._common.scores import Z_90
 from codesign.sensitivity.estimate import Block, Estimate, natural
 from codesign.sensitivity.hardware_arrays import Array
 from codesign.sensitivity.op_model import OpModel, strings
@@ -126,4 +127,4 @@ def stranger_spread(model: OpModel, fitted: Fitted, rows: Mapping[str, Sequence[
 def robust_sd(values: Array) -> float:
     """Standard deviation of a normal with the 5 and 95 % points of ``values``."""
     low, high = np.quantile(values, (0.05, 0.95))
-    return float((high - low) / (2 * 1.645))
+    return float((high - low) / (2 * Z_90))

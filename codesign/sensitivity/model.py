@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from codesign._common.errors import CodesignError, DataError
+from codesign._common.scores import Z_90
 from codesign.hardware import load_system, system_of_gpu
 from codesign.hardware.model import System
 from codesign.sensitivity.draws import Draws, draw
@@ -23,7 +24,6 @@ from codesign.sensitivity.parts import Part, families_of, predict_part
 from codesign.sensitivity.prepared import Prepared, prepared
 from codesign.sensitivity.registry import MODELS
 
-Z_90 = 1.645
 PREDICT_DRAWS = 24
 """Draws behind the parameter part of an interval of `SensitivityModel.predict`."""
 HELD = "held"

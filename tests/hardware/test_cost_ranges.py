@@ -13,7 +13,7 @@ from codesign._common.errors import DataError
 from codesign._common.files import data_dir
 from codesign.hardware import load_gpu, load_system
 from codesign.hardware.cost_ranges import draw_inputs, range_of
-from codesign.hardware.costs import UNITS, CostItem, cost_draws, cost_of, die_note, load_costs
+from codesign.hardware.costs import CostItem, cost_draws, cost_of, die_note, load_costs
 from codesign.hardware.lever_specs import NAMES
 from codesign.hardware.levers import apply_lever, apply_levers
 
@@ -78,13 +78,13 @@ def test_a_value_without_a_source_for_its_range_says_assumed() -> None:
 
 def test_levers_that_rest_on_one_value_are_dear_together() -> None:
     inputs = draw_inputs(COSTS.values, 50, 0)
-    sms, clock = (cost_draws(H100, apply_lever(H100, lever, 1.1), 1, inputs)
+    sms, clock = (cost_draws(H100, apply_lever(H100, lever, 1.1), "power", inputs)
                   for lever in ("sm_count", "sm_clock"))  # fmt: skip
     assert sms is not None
     assert clock is not None
     assert np.corrcoef(sms, clock)[0, 1] > 0.95
     unknown = apply_lever(H100, "launch_latency", 0.5)
-    assert cost_draws(H100, unknown, 1, inputs) is None
+    assert cost_draws(H100, unknown, "power", inputs) is None
 
 
 def test_a_die_beyond_the_reticle_is_flagged() -> None:
@@ -116,7 +116,7 @@ def test_no_shipped_die_is_beyond_the_reticle() -> None:
 def test_units_and_titles() -> None:
     pair = apply_levers(H100, {"hbm_bandwidth": 1.5, "sm_count": 1.5})
     cost = cost_of(H100, pair, COSTS)
-    assert tuple(i.unit for i in (cost.area, cost.power, cost.money)) == UNITS
+    assert tuple(i.unit for i in (cost.area, cost.power, cost.money)) == ("mm2", "W", "USD")
     assert "HBM PHY area per stack: LLMCompass" in cost.area.source
     assert "SM share of TDP" in cost.power.source
     assert not any(name in cost.power.source for name in COSTS.values)

@@ -11,8 +11,9 @@ import pytest
 
 import codesign.projection.held_out as module
 from codesign._common.errors import UsageError
+from codesign._common.files import code_hash
 from codesign.hardware import system_of_gpu
-from codesign.projection.held_out import HeldOut, code_hash
+from codesign.projection.held_out import _CODE, HeldOut
 from codesign.sensitivity import SensitivityModel, fit
 from codesign.sensitivity.gemm import GemmModel
 from tests.sensitivity.test_backtest import WorkDB
@@ -57,7 +58,7 @@ def test_another_set_of_gpus_or_framework_is_another_model(tmp_path: Path) -> No
 
 
 def _edit_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "code_hash", lambda: "edited")
+    monkeypatch.setattr(module, "code_hash", lambda parts: "edited")
 
 
 def _other_release(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,10 +139,10 @@ def test_the_hash_follows_every_source_file_of_a_fit(tmp_path: Path) -> None:
     for path in (inside, outside):
         path.parent.mkdir()
         path.write_text("x = 1\n", encoding="utf-8")
-    before = code_hash(tmp_path)
+    before = code_hash(_CODE, tmp_path)
     outside.write_text("x = 2\n", encoding="utf-8")
-    assert code_hash(tmp_path) == before
+    assert code_hash(_CODE, tmp_path) == before
     inside.write_text("x = 2\n", encoding="utf-8")
-    assert code_hash(tmp_path) != before
+    assert code_hash(_CODE, tmp_path) != before
     inside.rename(inside.with_name("c.py"))
-    assert code_hash(tmp_path) != before
+    assert code_hash(_CODE, tmp_path) != before

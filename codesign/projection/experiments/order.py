@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from codesign._common.errors import DataError, InsufficientDataError, UsageError
-from codesign._common.scores import LeverEvidence, LeverOrderRow
+from codesign._common.scores import Z_90, LeverEvidence, LeverOrderRow
 from codesign.hardware import load_system
 from codesign.hardware.levers import apply_lever, lever_value
 from codesign.hardware.model import System
@@ -38,7 +38,7 @@ HOLD_OUT = ("h200-sxm", "b200-sxm", "b300-sxm", "gb200", "gb300", "rtx-pro-6000-
 GAIN_NOISE_SD = 0.02
 """Assumed noise of a measured gain (log): the same GEMM differs by 1 to 5 % between
 frameworks, and a step is the sum of many."""
-DECIDED_Z = 1.645
+DECIDED_Z = Z_90
 
 
 def lever_orders(

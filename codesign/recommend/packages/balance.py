@@ -37,7 +37,6 @@ Array = NDArray[np.float64]
 SHOWN, SHOWN_OTHER = 9, 6
 """Packages that are kept of the front of the ranking cost, and of each other cost: every one is
 projected in every draw."""
-_KIND_INDEX = {"area": 0, "power": 1, "money": 2}
 
 
 @dataclass(frozen=True)
@@ -215,7 +214,7 @@ def _fleet_gain(
     gains = evaluation.gain_draws[:, index]
     costs = np.full(len(gains), cost)
     inputs = draw_inputs(space.prices.values, study.portfolio.draws, study.portfolio.seed)
-    drawn = cost_draws(study.base, evaluation.systems[index], _KIND_INDEX[plan.kind], inputs)
+    drawn = cost_draws(study.base, evaluation.systems[index], plan.kind, inputs)
     if drawn is not None and len(gains) == len(drawn) + 1:
         costs[1:] = drawn
     return np.asarray(gains * plan.baseline.value / (plan.baseline.value + costs))

@@ -66,7 +66,8 @@ def headline(recs: Recommendations) -> str:
         )
     cost = costs.in_words(first.cost, first.gain_per_cost, recs.ranking_cost)
     fleet = fleet_gain(recs, first)
-    if fleet is not None and fleet.value < 1.0 and not costs.is_bounded_above(first.cost, recs):
+    floor = costs.is_bounded_above(first.cost, recs)
+    if fleet is not None and (fleet.hi if floor else fleet.value) < 1.0:
         kind = recs.packages[0].kind
         return (
             f"No lever returns more than the same {kind} spent on more GPUs as they are. Of the "
@@ -321,10 +322,7 @@ def figures(recs: Recommendations) -> list[Figure]:
             f"{len(rows)} lie inside their 90 % interval, on average "
             f"±{fmt.share(half_width(rows))}{wide}. {scored_words(rows)} {COMPOSED}",
         ))  # fmt: skip
-    covered = sum(w.weight * sum(w.evidence.get(k, 0.0) for k in ("measured", "interpolated"))
-                  for w in recs.workloads)  # fmt: skip
-    weight = sum(w.weight for w in recs.workloads)
-    if weight > 0:
-        result.append(Figure(fmt.share(covered / weight), "of portfolio time is measured",
+    if recs.workloads:
+        result.append(Figure(fmt.share(recs.measured_share), "of portfolio time is measured",
                              "or interpolated between measured kernels"))  # fmt: skip
     return result

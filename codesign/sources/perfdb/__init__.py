@@ -1,5 +1,6 @@
 """Measured kernel database: tables of the ``perfdb`` extra in the ops contract."""
 
+from codesign.sources.perfdb._store import ROW_FOR_ROW
 from codesign.sources.perfdb.database import PerfDB
 
-__all__ = ["PerfDB"]
+__all__ = ["ROW_FOR_ROW", "PerfDB"]
