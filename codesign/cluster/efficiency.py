@@ -52,17 +52,17 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Fixed time of a step: data, norms, optimizer launches, reports."""
     power_exponent: float = 1 / 2
     """Sustained clock of large multiplies ~ power^exponent, between 1/3 (voltage follows
-    frequency) and 1 (voltage at its floor). Assumed; left free, published runs give 0.46, but
+    frequency) and 1 (voltage at its floor). Assumed; left free, published runs give 0.50, but
     cannot tell power from what else moved with it (docs/cluster.md)."""
 
 
 UNCALIBRATED = Efficiency()
 """Where calibration starts, and what it is held to."""
 DEFAULT = Efficiency(
-    gemm=1.57, gemm_narrow=1.07, gemm_block=1.22, gemm_nvfp4=0.720, grouped=1.84,
-    grouped_fused=0.982, attention_forward=1.01, attention_backward=1.54, memory=0.947,
-    memory_fused=0.954, tp_exposed=0.292, ep=1.05, ep_hybrid=0.329, ep_window=0.742,
-    dp_window=0.791, slowdown=1.65, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.00065,
+    gemm=1.57, gemm_narrow=1.08, gemm_block=1.22, gemm_nvfp4=0.722, grouped=1.75,
+    grouped_fused=0.974, attention_forward=1.01, attention_backward=1.53, memory=0.940,
+    memory_fused=0.955, tp_exposed=0.293, ep=1.06, ep_hybrid=0.330, ep_window=0.739,
+    dp_window=0.790, slowdown=1.65, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000645,
     step_s=0.00538, power_exponent=0.5,
 )  # fmt: skip
 """Shipped: calibrated on the H100 and GB200 rows of Megatron Bridge's table and half of the B200

@@ -144,7 +144,7 @@ def compose(
     # Two sends a micro-batch and chunk; interleaved ones overlap but for the pipeline's ends.
     shown = np.where((plans.vpp > 1) & job.framework.pp_overlap, 0.1, 1.0)
     pipeline = 2 * plans.vpp * send * (m * shown + 2 * (plans.pp - 1) / plans.vpp)
-    data, lost = blocks.data(shares, stages["first"], m)
+    data, lost = blocks.data(shares, stages["first"], pace, m)
     optimizer = blocks.optimizer(shares)
     return {
         "compute": m * slowest.compute,
@@ -313,9 +313,13 @@ class _Blocks:
         """AdamW over the shard of the first stage."""
         return self._held(shares, "optimizer")
 
-    def data(self, shares: Shares, stage: _Block, m: Array) -> tuple[Array, Array]:
+    def data(self, shares: Shares, stage: _Block, pace: Array, m: Array) -> tuple[Array, Array]:
         """Seconds a step of gradients and parameters over data parallelism: (exposed, what
         the hidden ones take from compute).
+
+        A micro-batch takes ``pace``, whoever sets it. They hide behind what of it no other
+        collective of the ``stage`` is seen in, less those that hide there already: what
+        shortens compute takes no more of that room than of the pace.
         """
         gradients = self._held(shares, "dp.gradients")
         parameters = self._held(shares, "dp.parameters")
@@ -327,10 +331,11 @@ class _Blocks:
         moved = all_of(parameters, gradients)
         if not self.job.framework.dp_overlap:
             return moved, np.zeros(self.shape)
-        # What other collectives hide behind is not there twice; a third of it is forward.
-        share, taken = self.eff.dp_window, stage.hidden / 3.0
-        forward = np.maximum(share * stage.forward - taken, 0.0)
-        backward = np.maximum(share * (stage.inputs + stage.weights) - 2.0 * taken, 0.0)
+        room = self.eff.dp_window * (pace - stage.exposed) - stage.hidden
+        room = np.maximum(room, 0.0)
+        # Of the passes one is forward: of three, or of four where all is computed again.
+        passes = np.where(self.plans.recompute == RECOMPUTE.index("full"), 4.0, 3.0)
+        forward, backward = room / passes, room * (passes - 1.0) / passes
         sharded = m * (np.maximum(parameters - forward, 0.0)
                        + np.maximum(parameters + gradients - backward, 0.0))  # fmt: skip
         # One layer's worth at either end has nothing beside it.
