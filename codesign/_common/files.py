@@ -69,6 +69,22 @@ def write_text(path: Path, content: str) -> None:
     write_bytes(path, content.encode("utf-8", errors="replace"))
 
 
+def require_ordinary(path: Path) -> None:
+    """Raise DataError for what is there and no ordinary file, before it is opened.
+
+    A pipe may wait for ever and has no second reading, a device may have no end. What is
+    missing, or a folder, opening it says best.
+    """
+    try:
+        odd = path.exists() and not path.is_file() and not path.is_dir()
+    except (OSError, ValueError):
+        return
+    if odd:
+        raise DataError(
+            f"{path}: cannot read: no ordinary file (a pipe or device); write it to a file first"
+        )
+
+
 def read_bytes(path: Path, limit_bytes: int | None = None) -> bytes:
     """Content of ``path``. Raises DataError with the reason in one line.
 
@@ -78,8 +94,7 @@ def read_bytes(path: Path, limit_bytes: int | None = None) -> bytes:
     try:
         if limit_bytes is None:
             return path.read_bytes()
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise DataError(f"{path}: cannot read: expected an ordinary file")
+        require_ordinary(path)
         with path.open("rb") as stream:
             content = stream.read(limit_bytes + 1)
     except (OSError, ValueError) as error:

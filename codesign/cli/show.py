@@ -122,9 +122,11 @@ def _is_recipe(name: str) -> bool:
 def _kind(path: Path) -> str:
     """``json`` for codesign's own JSON, else ``measured``. Raises DataError if unreadable."""
     from codesign._common.errors import DataError
+    from codesign._common.files import require_ordinary
     from codesign.workload.recipe import list_recipes
 
     try:
+        require_ordinary(path)
         with path.open("rb") as stream:
             head = stream.read(HEAD_BYTES)
     except FileNotFoundError as error:

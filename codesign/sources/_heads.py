@@ -11,6 +11,12 @@ _XSPACE = re.compile(
 TAR_MARK, TAR_AT = b"ustar", 257
 # PyTorch: {"schema": "1.0.1", ... in any order of keys; its nodes have control dependencies.
 _EXECUTION_JSON = re.compile(rb'\s*\{[^\[{]{0,2000}"schema"\s*:\s*"[^"]{1,60}"')
+OTHER_FORMATS = {
+    b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd-compressed",
+    b"BZh": "bzip2-compressed", b"\xfd7zXZ": "xz-compressed", b"SQLite format 3": "SQLite",
+    b"PAR1": "Parquet", b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text",
+}  # fmt: skip
+"""What a file that is no trace may be, by its first bytes."""
 _KINETO_JSON = re.compile(rb'"(schemaVersion|traceEvents|deviceProperties|displayTimeUnit)"')
 # Chakra: the file's own message first, its schema as an attribute or its version as text.
 _CHAKRA_SCHEMA = re.compile(rb"[\x01-\xff]{1,2}\x12.\x0a\x06schema", re.DOTALL)

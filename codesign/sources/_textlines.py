@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from codesign._common.errors import DataError
+from codesign._common.files import require_ordinary
 
 MAX_LINE = 1 << 20
 _GZIP = b"\x1f\x8b"
@@ -31,6 +32,7 @@ def text_file(path: Path) -> Iterator[IO[str]]:
 
     Raises DataError if the file cannot be read, or what it is packed in is damaged.
     """
+    require_ordinary(path)
     try:
         with path.open("rb") as raw:
             packed = raw.peek(2)[:2] == _GZIP

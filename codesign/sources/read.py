@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError, UsageError
+from codesign._common.files import require_ordinary
 from codesign._common.kinds import KIND_TEXTS, own_json
-from codesign.sources._heads import is_execution_trace, is_xspace
+from codesign.sources._heads import OTHER_FORMATS, is_execution_trace, is_xspace
 from codesign.sources._textlines import as_utf8
 
 if TYPE_CHECKING:
@@ -180,13 +181,17 @@ def _kind(path: Path) -> str:
     if kind is None and opening[:1] == b"[":
         kind = "json"  # its reader says where it is malformed
     if kind is None:
+        packed = next((what for mark, what in OTHER_FORMATS.items() if head.startswith(mark)), None)
         what = "not a file that codesign reads" if opening else "the file is empty"
+        if packed is not None:
+            what = f"this is {packed}; unpack it first"
         raise DataError(f"{path}: {what}; expected {_SUPPORTED}")
     return kind
 
 
 def _head(path: Path) -> bytes:
     """The first bytes, unpacked, text as UTF-8."""
+    require_ordinary(path)
     try:
         with path.open("rb") as stream:
             head = as_utf8(stream.read(_HEAD_BYTES))

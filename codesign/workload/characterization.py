@@ -10,7 +10,7 @@ import msgspec
 import pandas as pd
 
 from codesign._common.errors import DataError
-from codesign._common.files import atomic_path
+from codesign._common.files import atomic_path, require_ordinary
 from codesign._common.text import encodable, quoted
 from codesign.workload.caveat import Caveat
 from codesign.workload.schema import ops_frame, validate_ops
@@ -208,6 +208,7 @@ class Characterization:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        require_ordinary(Path(path))
         try:
             # What the file says of itself first: its rows may be many more than its bytes.
             with pq.ParquetFile(Path(path)) as file:

@@ -8,36 +8,35 @@ from pathlib import Path
 from types import TracebackType
 
 from codesign._common.errors import DataError
+from codesign._common.files import require_ordinary
+from codesign.sources._heads import OTHER_FORMATS
 
 _READ_BYTES = 1 << 17
 _GZIP_MAGIC = b"\x1f\x8b"
-_OTHER_FORMATS = {
-    b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd-compressed",
-    b"BZh": "bzip2-compressed", b"\xfd7zXZ": "xz-compressed", b"SQLite format 3": "SQLite",
-    b"PAR1": "Parquet", b"\xff\xfe": "UTF-16 text", b"\xfe\xff": "UTF-16 text",
-}  # fmt: skip
 
 
 class ByteStream:
     """A file read front to back; gzip is told by its first bytes, not by its name.
 
     ``cut`` becomes a reason once the compressed stream ends early or is damaged:
-    what was unpacked up to there is still returned.
+    what was unpacked up to there is still returned. ``damaged`` tells the two apart.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.cut = ""
+        self.damaged = False
         self.size = 0
         self._hash = hashlib.sha256()
         self._spare = b""  # what a damaged stream gave beyond what was asked for
         self._end = False
+        require_ordinary(path)
         try:
             self._file = path.open("rb", buffering=0)
         except OSError as error:
             raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
         magic = self._peek()
-        for prefix, kind in _OTHER_FORMATS.items():
+        for prefix, kind in OTHER_FORMATS.items():
             if magic.startswith(prefix):
                 self._file.close()
                 raise DataError(f"{path}: this is {kind}; expected a Kineto trace, .json or .gz")
@@ -99,17 +98,37 @@ class ByteStream:
                     self._end = True
                     return b""
                 unpack = self._unpack = zlib.decompressobj(wbits=31)
-                return unpack.decompress(rest, limit)
+                return self._decompress(unpack, rest, limit)
             raw = unpack.unconsumed_tail or self._read_raw()
             if not raw:
                 self._end = True
                 self.cut = "the gzip stream ends early"
                 return unpack.flush()
-            return unpack.decompress(raw, limit)
+            return self._decompress(unpack, raw, limit)
         except zlib.error as error:
-            self._end = True
+            self._end = self.damaged = True
             self.cut = f"the gzip stream is damaged ({error})"
             return b""
+
+    def _decompress(self, unpack: zlib._Decompress, raw: bytes, limit: int) -> bytes:
+        """What ``raw`` unpacks to, up to where it is damaged."""
+        before = unpack.copy()
+        try:
+            return unpack.decompress(raw, limit)
+        except zlib.error as error:
+            self._end = self.damaged = True
+            self.cut = f"the gzip stream is damaged ({error})"
+        # The failed call kept what it had unpacked: again, in ever smaller steps.
+        parts, size = [], len(raw)
+        while size:
+            size //= 2
+            ahead = before.copy()
+            try:
+                parts.append(ahead.decompress(raw[:size]))
+            except zlib.error:
+                continue
+            before, raw = ahead, raw[size:]
+        return b"".join(parts)
 
     def sha256(self) -> str:
         """Digest of the whole file as stored; reads what is left of it."""

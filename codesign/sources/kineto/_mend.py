@@ -45,6 +45,11 @@ def sanitize(data: bytes) -> tuple[bytes, list[str]]:
     and NaN and infinity a blank string (an unknown value).
     """
     found: list[str] = []
+    # Room that was reserved and never written, where the writer died.
+    written = len(data.rstrip(b"\0"))
+    if written < len(data):
+        found.append("NUL bytes at the end")
+        data = data[:written].ljust(len(data))
     clean = data.translate(_CONTROL_TABLE)
     if clean != data:
         found.append("control bytes in names")

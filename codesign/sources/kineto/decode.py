@@ -42,6 +42,8 @@ MAX_EVENT_BYTES = 32 << 20
 MAX_METADATA_BYTES = 64 << 20
 _LAST = re.compile(rb"\}\s*\]\s*(?:,\s*\"|\}|$)")
 _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
+# What stands in the list and is no object, up to the comma or bracket after it.
+_NO_OBJECT = re.compile(rb'(null|true|false|-?[0-9][0-9.eE+-]{0,400}|"[^"\\]{0,4096}")\s*[,\]]')
 _KEY_TRIES = 64
 _RESYNC_TRIES = 32
 _RESYNC_BYTES = 1 << 20
@@ -233,6 +235,9 @@ class EventReader:
         """
         if not self._repair:
             self._malformed(data, position)
+        if other := _NO_OBJECT.match(data, position):
+            self.findings.dropped += 1
+            return other.end(1), None, b""
         ends = [m.start() + 1 for _, m in zip(range(_RESYNC_TRIES),
                 EVENT_BOUNDARY.finditer(data, position), strict=False)]  # fmt: skip
         if not ends:
@@ -344,7 +349,7 @@ class EventReader:
             if rest.strip(b" \t\r\n\0"):
                 self._trailing("text after the end of the list")
         else:
-            text = b'{"":0' + sanitize(rest)[0].rstrip(b"\0")
+            text = b'{"":0' + sanitize(rest)[0].rstrip()
             try:
                 metadata = OBJECT.decode(text)
             except REFUSED as error:
@@ -353,9 +358,14 @@ class EventReader:
                     return
                 self._trailing(f"after the events: {error}")
             else:
+                if "traceEvents" in metadata:
+                    self._trailing("a second list of traceEvents")
+                    del metadata["traceEvents"]
                 # An exporter that writes a key twice meant the later one.
                 self.metadata.update(metadata)
-        if self._stream.cut:
+        if self._stream.damaged:
+            self._truncated()  # what was unpacked is not what was packed
+        elif self._stream.cut:
             self.findings.lapses.add(f"{self._stream.cut}, after the last event")
 
     # -- complaints ------------------------------------------------------------------

@@ -224,11 +224,11 @@ class TraceBuilder:
             kind=np.full(len(events), kind, dtype=np.int64),
             name=self._names.codes([e.name or "" for e in events]),
             device=self._devices.codes(
-                [(str(e.pid if a.device is None else a.device), str(e.pid))
+                [(_number(e.pid if a.device is None else a.device), _number(e.pid))
                  for e, a in zip(events, args, strict=True)]
             ),
             stream=self._streams.codes(
-                [str(e.tid if a.stream is None else a.stream)
+                [_number(e.tid if a.stream is None else a.stream)
                  for e, a in zip(events, args, strict=True)]
             ),
             correlation=to_ids([a.correlation for a in args]),
@@ -341,6 +341,11 @@ def _device_labels(devices: Sequence[tuple[str, str]]) -> list[str]:
 
 def _external(args: Sequence[DeviceArgs] | Sequence[LaunchArgs] | Sequence[OpArgs]) -> list[Id]:
     return [a.external_old if a.external is None else a.external for a in args]
+
+
+def _number(value: Id) -> str:
+    # Some exporters write whole numbers with a point, now and then.
+    return str(value).removesuffix(".0")
 
 
 def _shown(time: object) -> object:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import msgspec
 
 T = TypeVar("T")
+_MAX_RANKS = 10_000_000
 
 _VERSIONS = (
     "cuda_runtime_version", "cuda_driver_version", "cupti_version", "roctracer_version",
@@ -57,7 +58,13 @@ def device_name(metadata: dict[str, msgspec.Raw], device: str) -> str | None:
 
 def distributed(metadata: dict[str, msgspec.Raw]) -> DistributedInfo:
     """Rank and world of the process that was captured."""
-    return read(metadata, "distributedInfo", DistributedInfo, DistributedInfo())
+    info = read(metadata, "distributedInfo", DistributedInfo, DistributedInfo())
+    # -1 stands for none, and no job is that large.
+    if info.rank is not None and not 0 <= info.rank < _MAX_RANKS:
+        info.rank = None
+    if info.world_size is not None and not 0 < info.world_size <= _MAX_RANKS:
+        info.world_size = None
+    return info
 
 
 def software(metadata: dict[str, msgspec.Raw]) -> dict[str, str]:

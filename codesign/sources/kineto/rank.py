@@ -31,6 +31,7 @@ from codesign.sources.kineto.rows import (
     Activities,
     activity_classes,
     build_rows,
+    clean,
     phases,
     read_names,
 )
@@ -80,7 +81,7 @@ def examine_rank(
         cut = "" if trace.findings.complete else " before the file was cut short"
         raise DataError(
             f"{where}: no device activity: {trace.findings.events} events{cut}, none of them a "
-            "kernel or copy; capture on a GPU with ProfilerActivity.CUDA (or XPU)"
+            f"kernel or copy{_unknown(trace)}; capture on a GPU with ProfilerActivity.CUDA (or XPU)"
         )
     notes = Notes()
     links = link(trace)
@@ -127,6 +128,11 @@ def examine_rank(
         for d in devices
     )
     return Characterization(header, ops), views
+
+
+def _unknown(trace: Trace) -> str:
+    listed = ", ".join(clean(c)[:40] for c in trace.unknown_categories[:5])
+    return f" (categories not known: {listed})" if listed else ""
 
 
 def _collectives(trace: Trace, device: _Device, row_of: Ints | None) -> Collectives:

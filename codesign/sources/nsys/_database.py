@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign._common.errors import DataError
+from codesign._common.files import require_ordinary
 from codesign.sources.nsys._pages import NotPlainError, PageFile
 
 Ints = npt.NDArray[np.int64]
@@ -160,6 +161,7 @@ def open_database(path: Path) -> Iterator[Database]:
     Raises DataError if it cannot be read, is not SQLite, or turns out to be damaged
     while the block reads it.
     """
+    require_ordinary(path)
     try:
         with path.open("rb") as stream:
             head = stream.read(len(_HEADER))

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from codesign._common.errors import DataError
-from codesign._common.files import sha256
+from codesign._common.files import require_ordinary, sha256
 from codesign._common.text import encodable, printable
 from codesign._common.units import format_si
 from codesign.hardware import load_system
@@ -79,6 +79,7 @@ def read_xplane(
 @contextmanager
 def _mapped(path: Path) -> Iterator[Buffer]:
     """The file's bytes without reading them all. Raises DataError."""
+    require_ordinary(path)
     try:
         with path.open("rb") as stream:
             if path.stat().st_size == 0:
