@@ -12,10 +12,10 @@ Nothing heavy is imported until a name is used. All of it is described in docs/a
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # importing `typing` would be half of all that a command does first
 if TYPE_CHECKING:
+    from typing import Any
+
     from codesign import capture as capture
     from codesign import recommend as recommend
     from codesign._api import fit, project, render
@@ -45,6 +45,8 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
     if name in ("capture", "recommend"):  # Packages that can be called.
         return importlib.import_module(f"codesign.{name}")
     if name == "__version__":

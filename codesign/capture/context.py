@@ -106,9 +106,9 @@ class Capture:
             other = threading.get_ident() != thread  # a thread that trains something else
             if window is None or window.done or self._explicit or other:
                 return
-            ends, void = optimizers.stepped(optimizer, window.warm)
-            if void:
-                window.restart()
+            ends, before = optimizers.stepped(optimizer, window.warm)
+            if before is not None:
+                window.restart(before)
             if ends:
                 window.boundary()
 

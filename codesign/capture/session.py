@@ -16,6 +16,8 @@ from codesign.capture.boot.settings import VARIABLE, Settings
 
 _BOOT = Path(__file__).resolve().parent / "boot"
 SAVED = ("saved", "partial")
+_ROOM_BYTES = 1 << 16
+"""What statuses need at least. On a fuller disk a capture could not even say that it is full."""
 
 
 @contextmanager
@@ -28,6 +30,7 @@ def session(settings: Settings) -> Iterator[Settings]:
         with tempfile.TemporaryDirectory(prefix="codesign-capture-") as folder:
             own = replace(settings, folder=folder)
             own.save(Path(folder) / "settings.json")
+            _check_room(Path(folder))
             yield own
     except OSError as error:
         if error.filename is None or "codesign-capture-" not in str(error.filename):
@@ -36,6 +39,16 @@ def session(settings: Settings) -> Iterator[Settings]:
         raise DataError(
             f"{error.filename}: cannot write the session's files: {reason}; set TMPDIR"
         ) from error
+
+
+def _check_room(folder: Path) -> None:
+    """Raise OSError if the disk is full."""
+    probe = folder / "room"
+    try:
+        probe.write_bytes(b"\0" * _ROOM_BYTES)
+    except OSError as error:  # a write that fails, unlike an open, does not name its file
+        raise OSError(error.errno, error.strerror, str(folder)) from error
+    probe.unlink()
 
 
 def environment(settings: Settings, base: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -79,9 +79,11 @@ def _ending(outcome: Outcome, program: str) -> str:
 
 
 def _exception(found: Sequence[Mapping[str, Any]]) -> str:
-    """The exception of the captured process that failed, if one is known."""
-    text = next((s["exception"] for s in found if s.get("exception")), "")
-    return f" ({text})" if text else ""
+    """The exception that came first: others, of ranks and launchers, come of it."""
+    failed = [s for s in found if s.get("exception")]
+    if not failed:
+        return ""
+    return f" ({min(failed, key=lambda s: float(s.get('failed_at', 0.0)))['exception']})"
 
 
 def _captured(
@@ -95,4 +97,7 @@ def _captured(
         return DataError(f"{ended}{_exception(outcome.statuses)}{after}")
     if whole or outcome.interruption is not None:
         return None
+    overflow = next((s["overflow"] for s in ranks if s.get("overflow")), None)
+    if overflow is not None:
+        return InsufficientDataError(f"{program}: {overflow}; lower --steps to so many")
     return InsufficientDataError(_too_few(program, settings, ranks))

@@ -273,21 +273,22 @@ def end(result: Result, output: Path) -> None:
     """Raise what went wrong with a run, now that its results are safe."""
     if result.journal is not None:
         result.journal.unlink(missing_ok=True)
-    kept = f"; what was captured is in {output}, marked incomplete" if _partial(result) else ""
+    kept = _kept(result, output)
     if result.interruption is not None:
         warn(f"interrupted{kept or '; nothing was captured'}")
         raise result.interruption
     if result.error is not None:
-        raise type(result.error)(f"{result.error}{kept or _whole(result, output)}")
+        raise type(result.error)(f"{result.error}{kept}")
 
 
-def _partial(result: Result) -> bool:
+def _kept(result: Result, output: Path) -> str:
+    """What there is in spite of what went wrong, empty if nothing."""
     char = result.characterization
-    return char is not None and not char.header.quality.complete
-
-
-def _whole(result: Result, output: Path) -> str:
-    return "" if result.characterization is None else f"; {output} is whole"
+    if char is None:
+        return ""
+    if char.header.quality.complete:
+        return f"; {output} is whole"
+    return f"; what was captured is in {output}, marked incomplete"
 
 
 def print_workloads() -> None:

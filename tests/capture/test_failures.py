@@ -18,10 +18,14 @@ pytest.importorskip("torch")
 from codesign._common.errors import DataError, InsufficientDataError, UsageError
 from codesign.capture.boot.settings import Settings
 from codesign.capture.boot.status import Status
+from codesign.capture.launch import Outcome
 from codesign.capture.live import Result, characterize_command, keep, label
 from codesign.capture.session import statuses
+from codesign.capture.verdict import problem
+from codesign.cli._live import end
 from codesign.cli.characterize import command
-from codesign.workload.characterization import Characterization
+from codesign.workload.characterization import Characterization, Header, Quality
+from codesign.workload.schema import ops_frame
 from tests.capture.conftest import MODEL, said
 
 # With the defaults steps 1 to 3 warm up, 4 to 6 are the baseline, 7 settles, 8 to 12 count.
@@ -135,10 +139,14 @@ def test_requests_that_cannot_be_met_start_nothing(script: Any, tmp_path: Path) 
     assert not out.exists()
 
 
-def test_a_full_disk(codesign_cli: Any, script: Any, tmp_path: Path) -> None:
-    # A limit on the size of files stands in for the disk: the write fails just as late.
+@pytest.mark.parametrize(("limit", "said_of"), [(80_000, "trace"), (20_000, "TMPDIR")])
+def test_a_full_disk(
+    codesign_cli: Any, script: Any, tmp_path: Path, limit: int, said_of: str
+) -> None:
+    # A limit on the size of files stands in for the disk: the write fails just as late. Where
+    # not even the session's own files fit, that is said before anything is run.
     def limited() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
     out = tmp_path / "run.parquet"
     result = codesign_cli(
@@ -147,7 +155,7 @@ def test_a_full_disk(codesign_cli: Any, script: Any, tmp_path: Path) -> None:
     )  # fmt: skip
     assert result.returncode == 3, result.stderr
     line = said(result.stderr)[-1]
-    assert "trace" in line
+    assert said_of in line
     assert "disk full" in line or "too large" in line
     assert not out.exists()
     assert [p.name for p in tmp_path.iterdir()] == ["train.py"]
@@ -217,3 +225,48 @@ def test_a_command_is_called_by_what_it_runs() -> None:
     assert label(["torchrun", "--nproc-per-node=8", "train.py", "--lr", "1"]) == (
         "torchrun --nproc-per-node=8 train.py"
     )
+
+
+def outcome(*found: dict[str, Any], code: int | None = 1) -> Outcome:
+    """How a command ended whose processes left these statuses."""
+    ended_by = "interrupt" if code is None else "itself"
+    told = tuple({"state": "stepping", "steps": 3, "pid": i, **s} for i, s in enumerate(found))
+    return Outcome(code, ended_by, None, told, 1.0)
+
+
+def test_the_exception_that_came_first_is_the_reason() -> None:
+    # A rank fails, another misses it, and the launcher, which has no rank, sums up.
+    ended = outcome(
+        {"exception": "ChildFailedError: =====", "failed_at": 12.0, "steps": 0},
+        {"exception": "RuntimeError: Connection closed by peer", "failed_at": 11.0, "rank": 0},
+        {"exception": "ValueError: the loss is not a number", "failed_at": 10.0, "rank": 1},
+    )
+    error = problem(ended, Settings(folder=""), "torchrun")
+    assert "the loss is not a number" in str(error)
+    assert "=====" not in str(error)
+
+
+def test_full_buffers_ask_for_fewer_steps() -> None:
+    ended = outcome(
+        {"state": "partial", "profiled_step_s": [0.1, 0.1], "steps": 9,
+         "overflow": "the profiler's buffers were full after 2 whole steps"}, code=0,
+    )  # fmt: skip
+    error = problem(ended, Settings(folder=""), "train.py")
+    assert isinstance(error, InsufficientDataError)
+    assert "full after 2" in str(error)
+    assert "--steps" in str(error)
+    assert "12 are needed" not in str(error)
+
+
+@pytest.mark.parametrize("complete", [True, False, None])
+def test_an_interruption_says_what_there_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], complete: bool | None
+) -> None:
+    out = tmp_path / "run.parquet"
+    ops = ops_frame([])
+    char = Characterization(Header(workload="x", system=None, quality=Quality(complete=bool(complete))), ops)
+    with pytest.raises(KeyboardInterrupt):
+        end(Result(None if complete is None else char, interruption=KeyboardInterrupt()), out)
+    said = {True: f"{out} is whole", False: "marked incomplete", None: "nothing was captured"}
+    line = capsys.readouterr().err
+    assert [text for text in said.values() if text in line] == [said[complete]]

@@ -15,44 +15,48 @@ class Optimizer:
 
 
 def boundaries(order: Iterable[Optimizer], warmup: int = 3) -> list[int]:
-    """Places in ``order`` that end a step once the warm-up is over."""
+    """Places in ``order`` that end a step, from the end of the warm-up on: it begins the first."""
     steps, count, found = markers.OptimizerSteps(), 0, []
     for i, optimizer in enumerate(order):
-        ends, void = steps.stepped(optimizer, count >= warmup)
-        count = 0 if void else count + ends
-        if ends and count > warmup:
+        ends, before = steps.stepped(optimizer, count >= warmup)
+        if before is not None:
+            count, found = min(before, warmup - 1), []
+        count += ends
+        if ends and count >= warmup:
             found.append(i)
     return found
 
 
 def test_one_optimizer_ends_every_step() -> None:
     a = Optimizer()
-    assert boundaries([a] * 8) == [3, 4, 5, 6, 7]
+    assert boundaries([a] * 8) == [2, 3, 4, 5, 6, 7]
 
 
-def test_of_several_in_turn_the_last_one_ends_a_step() -> None:
+@pytest.mark.parametrize("warmup", [1, 2, 3])
+@pytest.mark.parametrize("parts", [2, 3, 5])
+def test_of_several_in_turn_the_last_one_ends_a_step(parts: int, warmup: int) -> None:
     # As Megatron's chained optimizer, whose parts step one after another.
-    a, b, c = Optimizer(), Optimizer(), Optimizer()
-    ends = boundaries([a, b, c] * 10)
-    assert len(ends) >= 6
-    assert {i % 3 for i in ends} == {2}
-    assert {later - earlier for earlier, later in itertools.pairwise(ends)} == {3}
+    chain = [Optimizer() for _ in range(parts)]
+    ends = boundaries(chain * 10, warmup)
+    assert {i % parts for i in ends} == {parts - 1}
+    # The first of these begins what is measured: that step is whole too.
+    assert {later - earlier for earlier, later in itertools.pairwise(ends)} == {parts}
+    assert len(ends) >= 10 - warmup
 
 
 def test_the_one_that_steps_least_often_holds_the_others() -> None:
     critic, generator = Optimizer(), Optimizer()
     ends = boundaries(([critic] * 3 + [generator]) * 8)
-    assert ends
-    assert {i % 4 for i in ends} == {3}
+    # As many rounds warm up as steps were asked for, however many optimizers step in them.
+    assert ends == [4 * i + 3 for i in range(2, 8)]
 
 
 def test_one_that_comes_late_starts_the_count_anew() -> None:
     # Ten critic steps to one of the generator: the warm-up is over before it shows up.
     critic, generator = Optimizer(), Optimizer()
     ends = boundaries(([critic] * 10 + [generator]) * 6)
-    late = [i for i in ends if i > 2 * 11]
-    assert late
-    assert {i % 11 for i in late} == {10}
+    assert len(ends) > 2
+    assert {i % 11 for i in ends} == {10}
 
 
 @pytest.mark.parametrize(

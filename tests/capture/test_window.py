@@ -18,6 +18,7 @@ torch = pytest.importorskip("torch")
 
 from torch.profiler import profile, schedule
 
+from codesign.capture import finish
 from codesign.capture.boot import hook, markers, profiling, window
 from codesign.capture.boot.settings import Settings
 from codesign.capture.boot.shield import shielded
@@ -76,6 +77,40 @@ def test_nothing_starts_while_another_profiler_is_at_work(tmp_path: Path) -> Non
     assert status(tmp_path)["waiting"] == "another profiler was at work"
     steps(one, 6)
     assert status(tmp_path)["state"] == "saved"
+
+
+@pytest.mark.parametrize(("full_at", "whole"), [(6, 2), (4, 0)])
+def test_buffers_that_are_full_end_the_window_before_the_step_that_lacks_a_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: int, whole: int
+) -> None:
+    if not hasattr(torch.autograd, "_is_kineto_stopped"):
+        pytest.skip("this PyTorch does not tell that its buffers are full")
+    # Steps 1 and 2 warm up and are the baseline, 3 settles, 4 to 8 are to be profiled.
+    one = opened(tmp_path, steps=5)
+    steps(one, full_at - 1)
+    one._session._profiler.use_device = "cuda"
+    monkeypatch.setattr(torch.autograd, "_is_kineto_stopped", lambda: True)
+    with pytest.warns(UserWarning, match="stopped early"):
+        steps(one, 6)
+    found = status(tmp_path)
+    assert not profiling.busy()
+    assert f"full after {whole} whole steps" in found["overflow"]
+    if not whole:
+        assert found["state"] == "failed"
+        return
+    assert (found["state"], len(found["profiled_step_s"])) == ("partial", whole)
+    # The one that was cut is in the trace; the reader takes its name from it.
+    assert step_names(found["trace"]) == ["ProfilerStep#1", "ProfilerStep#2", "ProfilerStep#3"]
+    finish._close(Path(found["trace"]), whole)
+    assert step_names(found["trace"]) == ["ProfilerStep#1", "ProfilerStep#2"]
+
+
+def test_a_profiler_that_writes_nothing_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profiling.Session, "_write", lambda *_: None)
+    steps(opened(tmp_path), 9)
+    assert status(tmp_path)["state"] == "failed"
 
 
 def test_two_windows_take_turns(tmp_path: Path) -> None:

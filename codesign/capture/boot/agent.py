@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -56,9 +57,9 @@ class Agent:
     def _optimizer_stepped(self, optimizer: Any) -> None:
         if self.window.done:
             return
-        ends, void = self.optimizers.stepped(optimizer, self.window.warm)
-        if void:
-            self.window.restart()
+        ends, before = self.optimizers.stepped(optimizer, self.window.warm)
+        if before is not None:
+            self.window.restart(before)
         if ends:
             self.boundary()
 
@@ -68,7 +69,8 @@ class Agent:
         if error is not None:
             text = (str(error).strip().splitlines() or [""])[0]
             name = type(error).__name__
-            self.status.update(exception=f"{name}: {text}"[:300] if text else name)
+            text = f"{name}: {text}"[:300] if text else name
+            self.status.update(exception=text, failed_at=time.time())
         self.window.finish("the process ended", deliver=False)
         if markers.missing and not self.window.count:
             text = f"--step-marker {self.settings.marker}: {markers.missing[0]}"

@@ -53,9 +53,10 @@ class OptimizerSteps:
         self.counts: dict[int, int] = {}
         self.names: dict[int, str] = {}
         self._chosen: int | None = None
+        self._switched = False
 
-    def stepped(self, optimizer: Any, decide: bool) -> tuple[bool, bool]:
-        """Count one; returns (this ends a step, all counting so far is void).
+    def stepped(self, optimizer: Any, decide: bool) -> tuple[bool, int | None]:
+        """Count one; returns (this ends a step, steps that ended before if they were miscounted).
 
         ``decide``: the warm-up is over, so it is time to choose.
         """
@@ -68,13 +69,18 @@ class OptimizerSteps:
         if self._chosen is None and decide:
             fewest = min(self.counts.values())
             self._chosen = [k for k in self._order if self.counts[k] == fewest][-1]
+            # The steps so far ended with the first one; what began then is no whole step.
+            self._switched = self._chosen != self._order[0]
         if self._chosen is None:
-            return key == self._order[0], False
-        if new:
+            return key == self._order[0], None
+        if new and key != self._chosen:
             self._chosen = None
             self.counts = dict.fromkeys(self.counts, 1)
-            return False, True
-        return key == self._chosen, False
+            return False, 0
+        if key != self._chosen:
+            return False, None
+        switched, self._switched = self._switched, False
+        return True, self.counts[key] - 1 if switched else None
 
 
 def on_optimizer(stepped: Callable[[Any], None]) -> Callable[[], None]:

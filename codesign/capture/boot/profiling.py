@@ -102,7 +102,10 @@ class Session:
         self._give_way = give_way
         self._wanted = True
         self.export_s: float | None = None
-        """How long writing the trace took; None until it is written."""
+        """How long writing the trace took; None until it is written.
+
+        It is before the last step if the device's buffers are full: the profiler ends itself then.
+        """
         self._profiler = profile(
             activities=[ProfilerActivity.CPU, *(activities if on_gpu else [])],
             record_shapes=True,
@@ -125,6 +128,8 @@ class Session:
             _others.sessions.remove(self)
             with _others.own():
                 self._profiler.stop()
+        if keep and self.export_s is None:
+            raise OSError("the profiler ended without one")
 
     def give_way(self) -> None:
         """Another profiler is about to start."""

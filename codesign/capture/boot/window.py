@@ -53,10 +53,13 @@ class Window:
         """Whether the profiler is at work."""
         return self._session is not None and not self.done
 
-    def restart(self) -> None:
-        """Count again from the start: what was taken for a step was none."""
+    def restart(self, count: int = 0) -> None:
+        """Count again, from so many steps on: what was taken for a step was none.
+
+        The step that ends now began elsewhere than it seemed: it is of the warm-up at the latest.
+        """
         if self._session is None:
-            self.count = 0
+            self.count = min(count, self._settings.warmup - 1)
             self._plain_s = []
 
     def boundary(self) -> None:
@@ -131,18 +134,30 @@ class Window:
                 now = time.perf_counter()
             self._profiled_s.append(now - self._last_s)
         profiled = len(self._profiled_s)
-        self._status.note(
-            steps=self._total, profiled=profiled, profiled_step_s=self._profiled_s,
-            until=time.time(),
-        )  # fmt: skip
+        told = {"steps": self._total, "profiled": profiled, "profiled_step_s": self._profiled_s}
         if elapsed == 1:
             _synchronize()
-            self._status.note(since=time.time())
+            # On disk before the first step that counts: a short window then holds no writing.
+            self._status.update(since=time.time(), **told)
+        else:
+            self._status.note(until=time.time(), **told)
         if profiled >= self._settings.steps:
             self._stop(session, last=True)
         else:
             session.step()
+            if session.export_s is not None:
+                self._overflowed(session)
         self._last_s = time.perf_counter()
+
+    def _overflowed(self, session: profiling.Session) -> None:
+        """The profiler has ended by itself: of the last step the device's buffers lack a part."""
+        self._profiled_s = self._profiled_s[:-1]
+        reason = f"the profiler's buffers were full after {len(self._profiled_s)} whole steps"
+        self._status.update(overflow=reason)
+        if not self._profiled_s:
+            self._fail(f"{reason}; a shorter step is needed: fewer micro-batches or layers")
+            return
+        self._stop(session)
 
     def finish(self, reason: str, deliver: bool = True) -> None:
         """The process ends, or the window is closed early: keep what there is.
