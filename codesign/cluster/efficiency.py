@@ -59,11 +59,11 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 UNCALIBRATED = Efficiency()
 """Where calibration starts, and what it is held to."""
 DEFAULT = Efficiency(
-    gemm=1.57, gemm_narrow=1.08, gemm_block=1.22, gemm_nvfp4=0.722, grouped=1.75,
-    grouped_fused=0.974, attention_forward=1.01, attention_backward=1.53, memory=0.940,
-    memory_fused=0.955, tp_exposed=0.293, ep=1.06, ep_hybrid=0.330, ep_window=0.739,
-    dp_window=0.790, slowdown=1.65, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000645,
-    step_s=0.00538, power_exponent=0.5,
+    gemm=1.56, gemm_narrow=1.08, gemm_block=1.22, gemm_nvfp4=0.722, grouped=1.70,
+    grouped_fused=0.924, attention_forward=1.01, attention_backward=1.53, memory=0.921,
+    memory_fused=0.962, tp_exposed=0.294, ep=1.05, ep_hybrid=0.303, ep_window=0.742,
+    dp_window=0.790, slowdown=1.64, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000659,
+    step_s=0.00541, power_exponent=0.5,
 )  # fmt: skip
 """Shipped: calibrated on the H100 and GB200 rows of Megatron Bridge's table and half of the B200
 steps, the other rows unseen: `benchmarks/cluster.py` prints it with the scores that it reaches."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from codesign._common.errors import UsageError
-from codesign._common.records import convert
 from codesign.cluster.job import NARROW, Framework, Job, TrainingPrecision
 from codesign.cluster.plan import Plan
 from codesign.hardware.model import BYTES_PER_ELEMENT
-from codesign.workload.model_config import IGNORED_CONFIG_FIELDS, ModelConfig
+from codesign.workload.config_json import read_config
+from codesign.workload.model_config import ModelConfig
 from codesign.workload.recipe import Recipe
 
 LARGE_SCALE = Framework(graphs="partial", ep_overlap=True)
@@ -68,5 +68,4 @@ def model_of_header(model: dict[str, Any] | None, where: str) -> ModelConfig:
             f"{where}: the characterization does not say which model it ran; give a recipe or "
             "the name of a model instead"
         )
-    known = {k: v for k, v in model.items() if k not in IGNORED_CONFIG_FIELDS}
-    return convert(known, ModelConfig, where)
+    return read_config(model, where)

@@ -12,7 +12,8 @@ from codesign._common.files import data_dir
 from codesign._common.records import convert
 from codesign._common.yamlfiles import load_yaml
 from codesign.hardware.model import BYTES_PER_ELEMENT
-from codesign.workload.model_config import IGNORED_CONFIG_FIELDS, ModelConfig
+from codesign.workload.config_json import read_config
+from codesign.workload.model_config import ModelConfig
 
 TrainingPrecision = Literal["bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
 NARROW: tuple[TrainingPrecision, ...] = ("fp8", "fp8_block", "mxfp8", "nvfp4")
@@ -138,9 +139,7 @@ def load_model_config(name: str) -> ModelConfig:
     content = load_yaml(Path(name))  # JSON is YAML.
     if isinstance(content, dict) and isinstance(content.get("model"), dict):
         content = content["model"]
-    if isinstance(content, dict):
-        content = {k: v for k, v in content.items() if k not in IGNORED_CONFIG_FIELDS}
-    return convert(content, ModelConfig, name)
+    return read_config(content, name)
 
 
 @lru_cache(maxsize=1)

@@ -168,8 +168,8 @@ def attention_activations(s: Shares) -> Array:
 
 
 def _mlp(s: Shares, rows: Array, width: Array) -> Array:
-    """Gate and up, and their product."""
-    kept = 2.0 * s.job.framework.swiglu_bytes + s.job.saved_bytes * _selective(s)
+    """Gate (if there is one) and up, and what the down-projection reads."""
+    kept = s.job.model.ups * s.job.framework.swiglu_bytes + s.job.saved_bytes * _selective(s)
     result: Array = rows * width * kept
     return result
 

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 ACTIVATION_BYTES = 2.0
 # Passes over an (m, n) array by memory-bound op, forward and backward, as fused kernels
 # make them; those of `workload.transformer_rows`.
-_NORM, _ROTARY, _SWIGLU = (4.0, 4.0), (2.0, 2.0), (3.0, 5.0)
+_NORM, _ROTARY, _SWIGLU, _UNGATED = (4.0, 4.0), (2.0, 2.0), (3.0, 5.0), (2.0, 3.0)
 _UP_PROJECTIONS = ("q_b_proj", "kv_b_proj")
 """MLA's up-projections, done again under selective recomputation."""
 _SHUFFLES = {"all_to_all": 6.0, "fused": 4.0, "hybrid": 2.0}
@@ -40,6 +40,7 @@ class _Builder:
     def __init__(self, job: Job, shares: Shares) -> None:
         self.job, self.shares, self.model = job, shares, job.model
         self.one = np.ones(len(shares.plans))
+        self.activation = _SWIGLU if self.model.gated else _UNGATED
 
     def gemms(
         self, block: str, n: Array | float, k: Array | float, precision: str | None = None,
@@ -86,6 +87,11 @@ class _Builder:
             latent = (model.q_lora_rank or 0) + (model.kv_lora_rank or 0)
             yield from self.memory("layer", s.tokens * latent, (2.0, 3.0), again=True)
             rotated = (heads + 1) * (model.qk_rope_head_dim or 0)
+            # Keys and values are laid out: read as the up-projection wrote them, one by one,
+            # and written by head, each key with the rotary part that all heads share.
+            read = (model.qk_nope_head_dim or 0) + model.v_dim
+            laid = heads * (read + model.qk_dim + model.v_dim)
+            yield from self.memory("layer", s.tokens * laid, (1.0, 1.0), again=True)
         else:
             rotated = (heads + kv) * model.qk_dim
         yield from self.memory("layer", s.tokens * rotated, _ROTARY)
@@ -107,19 +113,21 @@ class _Builder:
             "head_dim_v": model.v_dim * self.one,
         }  # fmt: skip
         dims = {name: np.maximum(np.floor(value), 1.0) for name, value in dims.items()}
-        if model.sliding_window:
-            dims["window"] = float(model.sliding_window) * self.one
-        for part, phase in (("attention.f", "forward"), ("attention.b", "backward")):
-            fixed: dict[str, object] = {
-                "precision": job.framework.attention_precision, "phase": phase,
-            }  # fmt: skip
-            yield Kind("layer", part, "attention", dims, self.one, fixed)
+        for layers, window in model.windows:
+            # A stage is taken to have the model's mix of layers with and without a window.
+            calls = layers / model.num_hidden_layers * self.one
+            mine = dims if window is None else {**dims, "window": float(window) * self.one}
+            for part, phase in (("attention.f", "forward"), ("attention.b", "backward")):
+                fixed: dict[str, object] = {
+                    "precision": job.framework.attention_precision, "phase": phase,
+                }  # fmt: skip
+                yield Kind("layer", part, "attention", mine, calls, fixed)
 
     def mlp(self, block: str, width: Array) -> Iterator[Kind]:
-        """Gate and up as one GEMM, SwiGLU, down."""
+        """Gate (if there is one) and up as one GEMM, the activation, down."""
         hidden = self.model.hidden_size
-        yield from self.gemms(block, 2 * width, hidden)
-        yield from self.memory(block, self.shares.tokens * width, _SWIGLU, again=True)
+        yield from self.gemms(block, self.model.ups * width, hidden)
+        yield from self.memory(block, self.shares.tokens * width, self.activation, again=True)
         yield from self.gemms(block, hidden, width)
 
     def plain(self) -> Iterator[Kind]:
@@ -139,8 +147,8 @@ class _Builder:
         passes = _SHUFFLES["hybrid" if fused else self.job.framework.dispatcher]
         yield from self.memory("moe", s.rows * hidden, (passes, passes))
         if not fused:
-            yield from self.memory("moe", s.rows * width, _SWIGLU, again=True)
-        for n, k in ((2 * width, hidden), (hidden, width)):
+            yield from self.memory("moe", s.rows * width, self.activation, again=True)
+        for n, k in ((model.ups * width, hidden), (hidden, width)):
             yield from self.grouped(float(n), float(k))
         if model.n_shared_experts:
             shared = model.n_shared_experts * width / s.plans.tp

@@ -206,6 +206,9 @@ def _offload(system: str, model: ModelConfig, plan: Plan) -> float:
 def read_steps(path: Path, system: str = "hgx-b200") -> Iterator[Run]:
     """Runs of the step table: 8 GPUs, BF16, micro-batch 1, nothing overlapped, heads exchanged
     over context parallelism; ``measured_ms`` and ``measured_alloc_gib``.
+
+    Models are cut to their ``layers``; of one with experts the first alone is plain, and NCCL's
+    all-to-all moves the tokens (SimuMax's launch scripts for Megatron-LM).
     """
     for line, row in _rows(path):
         values = {k: int(row[k]) for k in ("layers", "tp", "pp", "dp", "cp", "ep", "sequence",
@@ -217,7 +220,7 @@ def read_steps(path: Path, system: str = "hgx-b200") -> Iterator[Run]:
         model = msgspec.structs.replace(
             shape,
             num_hidden_layers=values["layers"],
-            first_k_dense_replace=min(shape.first_k_dense_replace, values["layers"]),
+            first_k_dense_replace=min(shape.first_k_dense_replace, 1),
         )
         plan = Plan(tp=values["tp"], cp=values["cp"], pp=values["pp"], ep=values["ep"],
                     dp=values["dp"])  # fmt: skip
@@ -225,7 +228,8 @@ def read_steps(path: Path, system: str = "hgx-b200") -> Iterator[Run]:
             model=model, gpus=plan.gpus, global_batch=values["micro_batches"] * plan.dp,
             sequence_length=values["sequence"], name=row["model"],
             framework=Framework(tp_overlap=False, tp_async=False, dp_overlap=False,
-                                pp_overlap=False, cp_exchange="all_to_all"),
+                                pp_overlap=False, cp_exchange="all_to_all",
+                                dispatcher="all_to_all"),
         )  # fmt: skip
         yield Run(path.name, line, job, plan, system, float(row["measured_ms"]) / 1e3,
                   float(row["measured_alloc_gib"]) * 2**30)  # fmt: skip

@@ -202,7 +202,8 @@ class _Blocks:
         f, d, w = (linear * self.part(name, f"gemm.{x}") for x in "fdw")
         grouped = [linear * self.casts * self.part(name, f"grouped.{x}") for x in "fdw"]
         f, d = f + grouped[0], d + grouped[1]
-        w = w + np.maximum(grouped[2], self.part(name, "accumulate"))
+        # Added up in the epilogue, once the products are there.
+        w = w + grouped[2] + self.part(name, "accumulate")
         rate = framework.attention_rate
         attention = eff.attention_forward / rate * self.part(name, "attention.f")
         attention_b = eff.attention_backward / rate * self.part(name, "attention.b")

@@ -53,12 +53,15 @@ def _flops(job: Job, *, again: bool, recompute: str) -> float:
     passes = 2.0 if job.lora else 3.0
     forward = 2.0 * layers * job.tokens
     length = job.sequence_length
-    pairs = float(attention_pairs(length, length, True, model.sliding_window or np.inf))
     d, v = float(model.qk_dim), float(model.v_dim)
     n = float(model.num_attention_heads)
-    count = job.global_batch * (model.num_hidden_layers + job.mtp_layers)
-    core = count * attention_flops(pairs, n, d, v)
-    back = count * attention_backward_flops(pairs, n, d, v) if again else 2.0 * core
+    kinds = [*model.windows, (job.mtp_layers, None)]
+    pairs = job.global_batch * sum(
+        layers * float(attention_pairs(length, length, True, window or np.inf))
+        for layers, window in kinds
+    )
+    core = attention_flops(pairs, n, d, v)
+    back = attention_backward_flops(pairs, n, d, v) if again else 2.0 * core
     once_more = (forward + core) if recompute == "full" else 0.0
     return passes * (forward + 2.0 * heads * job.tokens) + core + back + once_more
 

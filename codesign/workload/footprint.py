@@ -116,7 +116,7 @@ def _layer_activations(recipe: Recipe, s: Share) -> float:
 
     def mlp(rows: float, width: float) -> float:
         product = 0.0 if cheap_gone else rows * width * narrow
-        return rows * 2.0 * width * swiglu + product
+        return rows * model.ups * width * swiglu + product
 
     dense = mlp(s.tokens, (model.intermediate_size or 0) // tp) * model.dense_layers
     moe = 0.0

@@ -4,18 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-# Fields of a config.json that change neither shapes nor work.
-IGNORED_CONFIG_FIELDS = frozenset({
-    "architectures", "attention_bias", "attention_dropout", "auto_map", "aux_loss_alpha",
-    "bos_token_id", "decoder_sparse_step", "eos_token_id", "ep_size", "hidden_act",
-    "initializer_range", "max_position_embeddings", "max_window_layers", "mlp_bias",
-    "mlp_only_layers", "model_type", "moe_layer_freq", "n_group", "norm_topk_prob",
-    "output_router_logits", "pad_token_id", "pretraining_tp", "quantization_config",
-    "rms_norm_eps", "rope_scaling", "rope_theta", "routed_scaling_factor",
-    "router_aux_loss_coef", "scoring_func", "seq_aux", "topk_group", "topk_method",
-    "torch_dtype", "dtype", "transformers_version", "use_cache", "use_sliding_window",
-})  # fmt: skip
-
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Dimensions of a decoder-only transformer, named as Hugging Face names them."""
@@ -29,6 +17,10 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     head_dim: int | None = None
     tie_word_embeddings: bool = False
     sliding_window: int | None = None
+    windowed_layers: int | None = None
+    """Layers whose attention has the sliding window; null: all where there is one."""
+    gated: bool = True
+    """Whether MLPs and experts have a gate beside their up-projection (SwiGLU, GeGLU)."""
     num_experts: int | None = None
     num_local_experts: int | None = None
     n_routed_experts: int | None = None
@@ -66,6 +58,10 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("num_experts_per_tok is larger than the number of experts")
         if self.dense_layers and self.intermediate_size is None:
             raise ValueError("dense layers need intermediate_size")
+        if self.windowed_layers is not None and self.sliding_window is None:
+            raise ValueError("windowed_layers needs sliding_window beside it")
+        if (self.windowed_layers or 0) > self.num_hidden_layers:
+            raise ValueError("windowed_layers is larger than num_hidden_layers")
         if self.first_k_dense_replace > self.num_hidden_layers:
             raise ValueError("first_k_dense_replace is larger than num_hidden_layers")
 
@@ -140,9 +136,24 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Weights of one layer's attention on one rank, norms left out."""
         return sum(n * k for _, n, k in self.attention_projections(tp))
 
+    @property
+    def windows(self) -> tuple[tuple[int, int | None], ...]:
+        """(layers, window of their attention): those with one, then those without."""
+        all_of = self.num_hidden_layers
+        if self.sliding_window is None:
+            return ((all_of, None),)
+        with_one = all_of if self.windowed_layers is None else self.windowed_layers
+        kinds = ((with_one, self.sliding_window), (all_of - with_one, None))
+        return tuple(kind for kind in kinds if kind[0])
+
+    @property
+    def ups(self) -> int:
+        """Projections into the MLP's intermediate size: gate and up, or up alone."""
+        return 2 if self.gated else 1
+
     def mlp_parameters(self, intermediate: int) -> int:
-        """Weights of a gated MLP: gate, up and down (not two matrices of 4 h)."""
-        return 3 * self.hidden_size * intermediate
+        """Weights of an MLP: gate (if it has one), up and down (not two matrices of 4 h)."""
+        return (self.ups + 1) * self.hidden_size * intermediate
 
     def embedding_parameters(self) -> int:
         """Input embedding plus the output head, once if they are tied."""
@@ -174,4 +185,5 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _LARGEST = 10**7
-_MAY_BE_ZERO = frozenset({"n_shared_experts", "first_k_dense_replace", "num_nextn_predict_layers"})
+_MAY_BE_ZERO = frozenset({"n_shared_experts", "first_k_dense_replace", "num_nextn_predict_layers",
+                          "windowed_layers"})  # fmt: skip

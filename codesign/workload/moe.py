@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from codesign.workload.transformer_layers import Share, gated_mlp
+from codesign.workload.transformer_layers import Share, one_mlp
 from codesign.workload.transformer_rows import Row
 
 
@@ -59,7 +59,8 @@ def moe_rows(s: Share) -> list[Row]:
         "m": expert_rows_per_gpu(s), "n": width, "k": model.hidden_size,
         "experts": model.experts // p.ep, "experts_total": model.experts,
         "topk": model.num_experts_per_tok, "tokens": expert_tokens_per_gpu(s),
-        "fused": "moe_gated", "distribution": recipe.moe.distribution,
+        "fused": "moe_gated" if model.gated else "moe_ungated",
+        "distribution": recipe.moe.distribution,
     }  # fmt: skip
     rows = [
         router,
@@ -68,6 +69,6 @@ def moe_rows(s: Share) -> list[Row]:
     ]
     if model.n_shared_experts:
         shared = model.n_shared_experts * model.expert_intermediate // p.tp
-        rows += gated_mlp(s, "shared_", shared, layers)
+        rows += one_mlp(s, "shared_", shared, layers)
         rows.append(s.memory("elementwise", "shared_add", s.tokens, model.hidden_size, layers))
     return rows

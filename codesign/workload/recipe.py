@@ -14,7 +14,8 @@ from codesign._common.records import convert
 from codesign._common.text import quoted
 from codesign._common.yamlfiles import load_yaml
 from codesign.workload.caveat import Caveat
-from codesign.workload.model_config import IGNORED_CONFIG_FIELDS, ModelConfig
+from codesign.workload.config_json import config_fields
+from codesign.workload.model_config import ModelConfig
 
 Phase = Literal["pretrain", "sft", "prefill", "decode", "rollout"]
 PrecisionName = Literal["fp32", "tf32", "bf16", "fp16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
@@ -247,7 +248,7 @@ def decode_recipe(content: dict[str, Any], where: str) -> Recipe:
     content = dict(content)
     model = content.get("model")
     if isinstance(model, dict):
-        content["model"] = {k: v for k, v in model.items() if k not in IGNORED_CONFIG_FIELDS}
+        content["model"] = config_fields(model, f"{where}: model")
     return convert(content, Recipe, where)
 
 

@@ -77,7 +77,7 @@ def attention_rows(s: Share) -> list[Row]:
     else:
         rotated = (heads + model.kv_heads_per_rank(tp)) * model.qk_dim
     rows.append(s.memory("elementwise", "rotary", s.tokens, rotated, layers))
-    return [*rows, _attention(s, heads)]
+    return [*rows, *_attention(s, heads)]
 
 
 def _absorbed(s: Share, heads: int) -> list[Row]:
@@ -92,7 +92,7 @@ def _absorbed(s: Share, heads: int) -> list[Row]:
     return [q, v]
 
 
-def _attention(s: Share, heads: int) -> Row:
+def _attention(s: Share, heads: int) -> list[Row]:
     recipe, model = s.recipe, s.recipe.model
     p = recipe.parallelism
     kv_heads = heads if model.mla else model.kv_heads_per_rank(p.tp)
@@ -111,10 +111,13 @@ def _attention(s: Share, heads: int) -> Row:
     dims: dict[str, object] = {
         "batch": batch, "heads": heads, "kv_heads": kv_heads, "q_len": q_len, "kv_len": kv_len,
         "head_dim": d, "head_dim_v": v if v != d else None, "causal": True,
-        "window": model.sliding_window, "kv_precision": cached,
+        "kv_precision": cached,
     }  # fmt: skip
-    return Row("attention", "attention", s.calls(model.num_hidden_layers),
-               recipe.precision.attention, s.phase, dims)  # fmt: skip
+    return [
+        Row("attention", "attention", s.calls(layers), recipe.precision.attention, s.phase,
+            {**dims, "window": window})
+        for layers, window in model.windows
+    ]  # fmt: skip
 
 
 def mlp_rows(s: Share) -> list[Row]:
@@ -125,15 +128,19 @@ def mlp_rows(s: Share) -> list[Row]:
     if not model.dense_layers:
         return rows
     width = (model.intermediate_size or 0) // tp
-    return rows + gated_mlp(s, "", width, model.dense_layers)
+    return rows + one_mlp(s, "", width, model.dense_layers)
 
 
-def gated_mlp(s: Share, prefix: str, width: int, layers: int) -> list[Row]:
-    """Gate and up as one GEMM, SwiGLU, down; ``width`` is this GPU's intermediate size."""
-    hidden = s.recipe.model.hidden_size
+def one_mlp(s: Share, prefix: str, width: int, layers: int) -> list[Row]:
+    """Gate (if there is one) and up as one GEMM, the activation, down; ``width`` is this GPU's
+    intermediate size.
+    """
+    model = s.recipe.model
+    hidden = model.hidden_size
+    up, activation = ("gate_up_proj", "swiglu") if model.gated else ("up_proj", "activation")
     return [
-        s.gemm(f"{prefix}gate_up_proj", 2 * width, hidden, layers),
-        s.memory("elementwise", f"{prefix}swiglu", s.tokens, width, layers),
+        s.gemm(f"{prefix}{up}", model.ups * width, hidden, layers),
+        s.memory("elementwise", f"{prefix}{activation}", s.tokens, width, layers),
         s.gemm(f"{prefix}down_proj", hidden, width, layers),
     ]
 

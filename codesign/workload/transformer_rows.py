@@ -9,12 +9,14 @@ from codesign.workload.accounting import RECOMPUTE_SUFFIX
 
 # Reads and writes of each element of the (m, n) array by memory-bound op, forward
 # and backward, as fused kernels move them: a norm takes the residual addition in
-# (two reads, two writes); SwiGLU reads gate and up and writes one; the loss reads
+# (two reads, two writes); SwiGLU reads gate and up and writes one, an activation without
+# a gate reads one and writes one; the loss reads
 # the logits once, and once more to write their gradient in place.
 PASSES: dict[str, tuple[float, float]] = {
     "attention_norm": (4, 4), "mlp_norm": (4, 4), "final_norm": (4, 4),
     "q_norm": (2, 3), "kv_norm": (2, 3), "qk_norm": (2, 3),
     "rotary": (2, 2), "swiglu": (3, 5), "shared_swiglu": (3, 5),
+    "activation": (2, 3), "shared_activation": (2, 3),
     "router_topk": (2, 2), "embedding": (2, 2), "cross_entropy": (1, 2), "sampling": (1, 0),
     "shared_add": (3, 2),
 }  # fmt: skip
@@ -22,7 +24,7 @@ PASSES: dict[str, tuple[float, float]] = {
 # section 3.2.3): cheap to redo, large to keep.
 SELECTIVE = frozenset({
     "attention_norm", "mlp_norm", "q_norm", "kv_norm", "qk_norm", "swiglu", "shared_swiglu",
-    "q_b_proj", "kv_b_proj",
+    "activation", "shared_activation", "q_b_proj", "kv_b_proj",
 })  # fmt: skip
 
 

@@ -11,8 +11,10 @@ from codesign.cluster.job import Framework, Job, list_models, load_model_config
 from codesign.cluster.ops import step_kinds
 from codesign.cluster.plan import Plan, Plans
 from codesign.cluster.step import step_times
+from codesign.cluster.summary import model_flops
 from codesign.hardware import load_system
 from codesign.workload.formulas import wire_factor
+from codesign.workload.model_config import ModelConfig
 from tests.cluster.fakes import PLAIN, Roofline
 
 # Millions of parameters, all and active, as the models' cards and papers count them.
@@ -181,3 +183,21 @@ def test_gradients_of_many_experts_are_bound_by_memory() -> None:
     assert moved == 4 * 128 * 3 * 2048 * 768
     times = step_times(job, Plans.of([Plan()]), Roofline(memory=1.0), [system], PLAIN)
     assert times.parts["compute"][0, 0] > 48 * moved / system.gpu.hbm_bandwidth_bytes_per_s
+
+
+def test_windows_and_mlps_without_a_gate() -> None:
+    """FLOPs of all layers by hand: pairs within the window on half the layers, two matrices."""
+    base = ModelConfig(hidden_size=512, num_hidden_layers=4, num_attention_heads=8,
+                       vocab_size=1000, intermediate_size=2048, sliding_window=128,
+                       windowed_layers=2, gated=False)  # fmt: skip
+    job = Job(base, 1, 1, 1024)
+    _, kinds = step_kinds(job, Plans.of([Plan()]))
+    attention = [k for k in kinds if k.part == "attention.f"]
+    assert [(float(k.calls[0]), "window" in k.dims) for k in attention] == [
+        (0.5, True), (0.5, False)]  # fmt: skip
+    mlp = sum(float((2 * k.dims["m"] * k.dims["n"] * k.dims["k"])[0]) for k in kinds
+              if k.block == "plain" and k.part.startswith("gemm"))  # fmt: skip
+    assert mlp == 6 * 1024 * 2 * 512 * 2048
+    pairs = 2 * (128 * 129 // 2 + (1024 - 128) * 128) + 2 * (1024 * 1025 // 2)
+    weights = 4 * (4 * 512 * 512 + 2 * 512 * 2048) + 1000 * 512
+    assert model_flops(job) == pytest.approx(6 * 1024 * weights + 12 * pairs * 512)
