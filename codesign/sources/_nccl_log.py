@@ -33,7 +33,8 @@ _VERSION = re.compile(
     r"#\s*nccl-tests version\s+(\S+)(?:.*nccl-library=(\d+))?|NCCL version\s+(\d\S*)"
 )
 _MAX_LINE = 4096
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+# Colours, and what clears a line: control sequences of terminals.
+_COLOUR = re.compile(r"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
 
 
 @dataclass

@@ -73,7 +73,8 @@ def read_nccl_tests(
     kinds = [_kind(run, path, collective) for run in runs]
     devices = sorted(set().union(*(run.devices for run in runs)))
     name, unknown = system_name(system, devices)
-    ops = _ops(path, list(zip(runs, kinds, strict=True)), name if system is None else system)
+    pairs = list(zip(runs, kinds, strict=True))
+    ops = _ops(path, pairs, name if system is None else system, log.garbled)
     return Characterization(_header(path, log, runs, kinds, name, unknown), ops)
 
 
@@ -101,7 +102,9 @@ def _kind(run: Run, path: Path, given: str | None) -> str:
     return found[0]
 
 
-def _ops(path: Path, runs: list[tuple[Run, str]], system: str | None) -> pd.DataFrame:
+def _ops(
+    path: Path, runs: list[tuple[Run, str]], system: str | None, garbled: list[int]
+) -> pd.DataFrame:
     import pandas as pd
 
     from codesign.workload.accounting import add_work
@@ -119,6 +122,11 @@ def _ops(path: Path, runs: list[tuple[Run, str]], system: str | None) -> pd.Data
                 "domain_span": span, "time_s": time_s,
             })  # fmt: skip
     if not records:
+        if garbled:
+            raise DataError(
+                f"{path}:{garbled[0]}: no row of the table can be read, this the first of "
+                f"{len(garbled)}; expected numbers as nccl-tests prints them, such as 30.49"
+            )
         raise DataError(f"{path}: the table has no row of a size above zero; let the test run on")
     frame = pd.DataFrame(records).astype({"domain_span": "Int64", "precision": "string"})
     keys = [c for c in frame.columns if c != "time_s"]

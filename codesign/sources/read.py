@@ -32,6 +32,11 @@ _TEXT_MARKS = (
 # A list of events; what mpirun puts before each line of a log, ``[1,0]<stdout>:``, is none.
 _JSON = re.compile(rb"\{|\[\s*(?:[{\]]|$)")
 _HEAD_BYTES = 8192
+# Further down only lines that hold one of these are looked at.
+_LATE_HINTS = (
+    "nThread ", "nccl-tests version", "busbw", "Total Time (", "==PROF==", '"Kernel Name"',
+)  # fmt: skip
+_LATE_CHARACTERS, _LATE_LINE = 1 << 20, 2048
 
 
 def read(
@@ -178,6 +183,8 @@ def _kind(path: Path) -> str:
         kind = "json"
     else:
         kind = next((k for k, mark in _TEXT_MARKS if mark.search(head)), None)
+    if kind is None and opening and b"\0" not in head:
+        kind = _late_kind(path)
     if kind is None and opening[:1] == b"[":
         kind = "json"  # its reader says where it is malformed
     if kind is None:
@@ -187,6 +194,21 @@ def _kind(path: Path) -> str:
             what = f"this is {packed}; unpack it first"
         raise DataError(f"{path}: {what}; expected {_SUPPORTED}")
     return kind
+
+
+def _late_kind(path: Path) -> str | None:
+    """Kind of a text that begins with other output, such as a launcher's banner."""
+    from codesign.sources._textlines import text_file
+
+    with text_file(path) as stream:
+        text = stream.read(_LATE_CHARACTERS)
+    for line in text.splitlines():
+        if not any(hint in line for hint in _LATE_HINTS):
+            continue
+        short = line[:_LATE_LINE].encode("utf-8", "replace")
+        if kind := next((k for k, mark in _TEXT_MARKS if mark.search(short)), None):
+            return kind
+    return None
 
 
 def _head(path: Path) -> bytes:

@@ -280,3 +280,20 @@ def test_mutated_logs_give_a_result_or_one_error(
         told = char.header.title
         assert (char.ops["time_s"] > 0).all()
     assert "\n" not in told
+
+
+def test_control_sequences_of_a_terminal_are_no_part_of_a_line(tmp_path: Path) -> None:
+    """``grep --color`` and progress bars clear to the end of the line, too."""
+    text = start() + ranks() + NEW_HEADER + ROW + SUMMARY
+    coloured = "".join(
+        f"\x1b[2K\x1b[01;31m\x1b[K{line}\x1b[m\x1b[K\x1b[?25h\n" for line in text.splitlines()
+    )
+    ops = read_nccl_tests(log(tmp_path, coloured)).ops
+    assert ops["time_s"].tolist() == [0.005, 0.005]
+
+
+def test_numbers_of_another_locale_are_named_and_not_passed_over(tmp_path: Path) -> None:
+    text = start() + ranks() + NEW_HEADER + ROW.replace(".", ",") + SUMMARY
+    line = text[: text.index(ROW.replace(".", ","))].count("\n") + 1
+    with pytest.raises(DataError, match=rf"run\.log:{line}: no row of the table can be read"):
+        read_nccl_tests(log(tmp_path, text))

@@ -147,3 +147,31 @@ def test_a_packed_binary_says_how_to_unpack_it(shared_data, tmp_path, name):
     path.write_bytes(gzip.compress((shared_data / name).read_bytes(), 1))
     with pytest.raises(DataError, match="gunzip"):
         read(path)
+
+
+NCCL = """# nThread 1 nGpus 2 minBytes 8 maxBytes 8 step: 2(factor) warmup iters: 5 iters: 20
+#  Rank  0 Pid 1 on a device  0 [0x00] Tesla V100-SXM2-16GB
+#  Rank  1 Pid 1 on a device  1 [0x00] Tesla V100-SXM2-16GB
+#       size         count    type   redop     time   algbw   busbw  error
+  1000000000     250000000   float     sum   5000.0  200.00  200.00  0e+00
+"""
+NCU = (
+    '"ID","Kernel Name","Section Name","Metric Name","Metric Unit","Metric Value"\n'
+    '"0","sgemm","x","Duration","us","5000"\n'
+)
+STATS = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n100.0,5000000,1,5000000.0,sgemm\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "method"), [(NCCL, "nccl-tests"), (NCU, "nsight-compute"), (STATS, "nsys stats")]
+)
+@pytest.mark.parametrize("before", ["", "Loading modules ...\n" * 2000, "#" * 30_000 + "\n"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_output_of_others_may_stand_before_a_table(tmp_path, text, method, before, packed):
+    """Banners of containers and launchers, however long."""
+    raw = (before + text).encode()
+    path = tmp_path / "all_reduce.txt"
+    path.write_bytes(gzip.compress(raw, mtime=0) if packed else raw)
+    char = read(path)
+    assert char.header.capture_method == method
+    assert char.ops["time_s"].tolist() == pytest.approx([0.005])

@@ -9,7 +9,9 @@ from functools import lru_cache
 _PLAIN = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?")
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3}){1,10}(\.\d{0,30})?")
 # What only a locale with a decimal comma writes.
-_DECIMAL_COMMA = re.compile(r"[+-]?(\d{1,3}(\.\d{3}){1,10}|\d{1,30}),\d{1,30}")
+_DECIMAL_COMMA = re.compile(
+    r"[+-]?(\d{1,3}(\.\d{3}){1,10}|\d{1,3}(['\u2019 ]\d{3}){1,10}|\d{1,30}),\d{1,30}"
+)
 
 _PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 """Decimal, for bytes too."""
@@ -34,7 +36,8 @@ def number(text: str) -> float:
     text = text.strip().replace("\u00a0", "").replace("\u202f", "")
     head = text.split(" (", 1)[0]  # instances may follow the aggregate
     if _PLAIN.fullmatch(head):
-        return float(head)
+        value = float(head)
+        return value if math.isfinite(value) else math.nan
     if _GROUPED.fullmatch(head):
         return float(head.replace(",", ""))
     if _DECIMAL_COMMA.fullmatch(head):

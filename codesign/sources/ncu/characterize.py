@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError
 from codesign._common.files import sha256
+from codesign._common.text import quoted
 from codesign.sources._devices import system_name
 from codesign.sources.kineto import classify
 from codesign.sources.ncu.read import read_ncu
@@ -51,6 +52,12 @@ def characterize_ncu(
         raise DataError(
             f"{path}: no durations; collect --section SpeedOfLight or "
             "--metrics gpu__time_duration.sum"
+        )
+    if (negative := kernels["duration_s"] < 0).any():
+        first = kernels[negative].iloc[0]
+        raise DataError(
+            f"{path}: kernel {quoted(str(first['kernel']))} has a duration of "
+            f"{first['duration_s']:.4g} s; expected 0 or more: the page is damaged"
         )
     name, unknown = system_name(system, [kernels.attrs["device_name"]])
     ops = ops_frame(_rows(kernels, path.name))

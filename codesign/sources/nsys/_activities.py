@@ -10,7 +10,7 @@ import numpy.typing as npt
 from codesign._common.errors import DataError
 from codesign.sources.kineto._times import MAX_DURATION_NS
 from codesign.sources.kineto.categories import KERNEL, MEMCPY, MEMSET
-from codesign.sources.nsys._database import MISSING, NO_TIME, Database, Ints, distinct
+from codesign.sources.nsys._database import MISSING, NO_TEXT, NO_TIME, Database, Ints, distinct
 
 Bools = npt.NDArray[np.bool_]
 
@@ -48,6 +48,8 @@ class Activities:
     dropped: int = 0
     graphs: int = 0
     """Graph launches that were recorded whole, without their kernels."""
+    nameless: int = 0
+    """Kernels whose name is not among the file's texts."""
 
 
 @dataclass
@@ -101,7 +103,11 @@ def read_activities(database: Database, names: Names) -> Activities:
     if not keep.all():
         device = {c: v[keep] for c, v in device.items()}
     graphs = int(device.pop("graph").sum())
-    return Activities(device, _first_calls(calls), names.values, int((~good).sum()), graphs)
+    nameless = names.values.index(NO_TEXT) if NO_TEXT in names.values else -1
+    return Activities(
+        device, _first_calls(calls), names.values, int((~good).sum()), graphs,
+        int(((device["name"] == nameless) & (device["kind"] == KERNEL)).sum()),
+    )  # fmt: skip
 
 
 def sane(start: Ints, end: Ints) -> Bools:
@@ -190,6 +196,8 @@ def _starting(database: Database) -> Ints | None:
     likes = " OR ".join(f"value LIKE '%{mark}%'" for mark in _CALLS)
     query = f'SELECT id FROM "{strings[0]}" WHERE {likes}'  # noqa: S608
     found = [row[0] for row in database.rows(query) if isinstance(row[0], int)]
+    if not found and next(database.rows(f'SELECT count(*) FROM "{strings[0]}"'))[0] == 0:  # noqa: S608
+        return None
     return np.array(sorted(found), dtype=np.int64)
 
 

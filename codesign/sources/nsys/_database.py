@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from codesign._common.errors import DataError
 from codesign._common.files import require_ordinary
-from codesign.sources.nsys._pages import NotPlainError, PageFile
+from codesign.sources.nsys._pages import JOURNALS, NotPlainError, PageFile
 
 Ints = npt.NDArray[np.int64]
 
@@ -26,7 +26,14 @@ MISSING = -1
 """Stands for NULL in integer columns."""
 NO_TIME = -(2**62)
 """Stands for NULL in ``start`` and ``end``, which may be small negative numbers."""
+NO_TEXT = "?"
 _HEADER = b"SQLite format 3\x00"
+_HEAD_BYTES, _READ_VERSION_AT = 20, 19
+_ADVICE = {
+    "is locked": "another program is writing it: wait until that is done",
+    "unable to open": "a journal beside it may need a folder that can be written: copy both there",
+    "attempt to write": "the export was interrupted (a journal stands beside it): export it again",
+}
 _CHUNK = 500
 _DENSE_FACTOR = 8
 _MAX_STRING = 4096
@@ -39,16 +46,22 @@ class Database:
         self.path = path
         self._connection = connection
         self._pages = _page_file(path)
-        self._tables: list[str] = [
-            str(row[0])
-            for row in connection.execute(
-                "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
-            )
-        ]
+        names = "SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY name"
+        found = [(str(kind), str(name)) for kind, name in connection.execute(names)]
+        self._tables = [name for kind, name in found if kind == "table"]
+        self._views = [name for kind, name in found if kind == "view"]
 
     def tables(self, name: str) -> list[str]:
-        """Tables called ``name``, with or without a suffix such as ``_V2``."""
+        """Tables called ``name``, with or without a suffix such as ``_V2``.
+
+        Raises DataError if that is a view: a query of somebody's own, which may never end.
+        """
         pattern = re.compile(rf"{re.escape(name)}(_V\d{{1,4}})?")
+        if view := next(filter(pattern.fullmatch, self._views), None):
+            raise DataError(
+                f"{self.path}: {view} is a view, expected the table that `nsys export --type "
+                "sqlite` writes; export the report again, or store the view as a table"
+            )
         return [t for t in self._tables if pattern.fullmatch(t)]
 
     def columns(self, table: str) -> set[str]:
@@ -114,7 +127,7 @@ class Database:
         }
 
     def strings(self, ids: Ints) -> list[str]:
-        """Texts of the string ids, in their order; an id without a text reads ``?``."""
+        """Texts of the string ids, in their order; an id without a text reads ``NO_TEXT``."""
         found: dict[int, str] = {}
         wanted = [int(i) for i in distinct(ids)[0] if i != MISSING]
         for table in self.tables("StringIds"):
@@ -123,11 +136,11 @@ class Database:
                 marks = ",".join("?" * len(part))
                 query = f'SELECT id, value FROM "{table}" WHERE id IN ({marks})'  # noqa: S608
                 found.update(
-                    (int(i), str(v)[:_MAX_STRING])
+                    (int(i), (_text(v) if isinstance(v, bytes) else str(v))[:_MAX_STRING])
                     for i, v in self._connection.execute(query, part)
                     if v is not None
                 )
-        return [found.get(int(i), "?") for i in ids]
+        return [found.get(int(i), NO_TEXT) for i in ids]
 
 
 def distinct(values: Ints) -> tuple[Ints, Ints]:
@@ -164,25 +177,34 @@ def open_database(path: Path) -> Iterator[Database]:
     require_ordinary(path)
     try:
         with path.open("rb") as stream:
-            head = stream.read(len(_HEADER))
+            head = stream.read(_HEAD_BYTES)
     except OSError as error:
         raise DataError(f"{path}: cannot read: {error.strerror or error}") from error
-    if head != _HEADER:
+    if head[: len(_HEADER)] != _HEADER:
         raise DataError(
             f"{path}: not a SQLite file; make one with `nsys export --type sqlite REPORT.nsys-rep`"
         )
     connection = None
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{_mode(path, head)}", uri=True)
         connection.text_factory = _text
         yield Database(path, connection)
     except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged schema in its own message
         raise DataError(
-            f"{path}: cannot be read as an Nsight Systems export: {_reason(error)}; export it again"
+            f"{path}: cannot be read as an Nsight Systems export: {_reason(error)}"
         ) from error
     finally:
         if connection is not None:
             connection.close()
+
+
+def _mode(path: Path, head: bytes) -> str:
+    """With a write-ahead log SQLite writes beside the file even to read it; where there is none
+    yet, nothing is newer than the file, and it is read as it stands.
+    """
+    logged = head[_READ_VERSION_AT : _READ_VERSION_AT + 1] == b"\2"
+    journals = [path.with_name(path.name + suffix) for suffix in JOURNALS]
+    return "mode=ro&immutable=1" if logged and not any(j.exists() for j in journals) else "mode=ro"
 
 
 def _text(raw: bytes) -> str:
@@ -190,4 +212,6 @@ def _text(raw: bytes) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, sqlite3.Error) else "its schema is not text"
+    text = str(error) if isinstance(error, sqlite3.Error) else "its schema is not text"
+    advice = next((do for what, do in _ADVICE.items() if what in text), "export it again")
+    return f"{text}; {advice}"

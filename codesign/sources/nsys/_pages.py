@@ -30,6 +30,8 @@ _LARGEST = len(_SIZES) - 1
 _MAX_COLUMNS = 100
 _MAX_DEPTH = 12
 _PAD = 8
+JOURNALS = ("-wal", "-journal")
+"""What SQLite adds to the name of a file that it has not written whole."""
 
 
 class NotPlainError(Exception):
@@ -44,7 +46,7 @@ class PageFile:
         self.size = struct.unpack(">H", header[16:18])[0]
         self.size = 65536 if self.size == 1 else self.size
         # A write-ahead log or a journal may hold newer pages than the file.
-        beside = [path.with_name(path.name + suffix) for suffix in ("-wal", "-journal")]
+        beside = [path.with_name(path.name + suffix) for suffix in JOURNALS]
         if self.size < 512 or any(p.exists() for p in beside):
             raise NotPlainError
         self.usable = self.size - header[20]

@@ -169,6 +169,8 @@ def _header(header: Header, capture: _Capture, path: Path, workload: str | None)
             "exposed",
             "flops",
         )
+    if nameless := capture.activities.nameless:
+        doubt(f"{nameless} kernels have no name in the file (table StringIds), so no class either")
     for message in capture.messages:
         lost = _LOST.search(message) is not None
         doubt(f"the profiler says: {message}", *(("idle", "launch", "exposed") if lost else ()))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -225,3 +226,22 @@ def test_a_page_that_ends_inside_a_row_was_cut_off(tmp_path: Path) -> None:
             read_ncu(page(tmp_path, before + row[:cut]))
     assert len(read_ncu(page(tmp_path, before))) == 1
     assert len(read_ncu(page(tmp_path, before + row.rstrip("\n")))) == 1
+
+
+@pytest.mark.parametrize("text", ["-5", "-0.001"])
+def test_a_time_below_zero_names_file_and_kernel(tmp_path: Path, text: str) -> None:
+    units = {"gpu__time_duration.sum": "ns"}
+    path = page(tmp_path, raw(units, [("k1", {"gpu__time_duration.sum": text})]))
+    with pytest.raises(DataError, match=r"kernels\.csv: kernel 'k1' has a duration of -"):
+        characterize_ncu(path)
+
+
+@pytest.mark.parametrize("text", ["1e999", "inf", "nan", "-inf"])
+def test_a_time_that_is_no_number_is_unknown(tmp_path: Path, text: str) -> None:
+    units = {"gpu__time_duration.sum": "ns"}
+    values = [("k1", {"gpu__time_duration.sum": text}), ("k2", {"gpu__time_duration.sum": "7"})]
+    char = characterize_ncu(page(tmp_path, raw(units, values)))
+    times = dict(zip(char.ops["kernel"], char.ops["time_s"], strict=True))
+    assert times["k2"] == pytest.approx(7e-9)
+    assert times["k1"] is pd.NA
+    assert "1 kernels have no duration" in char.header.quality.warnings

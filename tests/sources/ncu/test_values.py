@@ -23,7 +23,9 @@ def test_what_is_no_number(text: str) -> None:
     assert math.isnan(number(text))
 
 
-@pytest.mark.parametrize("text", ["19,66", "1.234,5", "1239496049,13", "1.234.567,0"])
+@pytest.mark.parametrize(
+    "text", ["19,66", "1.234,5", "1239496049,13", "1.234.567,0", "1 234,5", "12'345,67"]
+)
 def test_a_decimal_comma_is_refused(text: str) -> None:
     with pytest.raises(DecimalComma):
         number(text)
