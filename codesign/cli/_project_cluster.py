@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from codesign.cluster.job import Job
     from codesign.cluster.plan import Plan
-    from codesign.cluster.summary import ClusterProjection, Placed
+    from codesign.cluster.records import ClusterProjection, Placed, SystemProjection
     from codesign.hardware.model import System
 
 _SHOWN_PARTS = 4
@@ -42,6 +42,9 @@ def run(
         start = load_system(base) if base else places[0] if places else None
         if start is None:
             raise UsageError("--set with --gpus needs the system that it changes: --base NAME")
+        # What a change gains is told against the system without it.
+        if start.name not in [p.name for p in places]:
+            places.insert(0, start)
         places += [candidate_system(text, start) for text in changes]
     if not places:
         raise UsageError("--gpus needs a system to place the job on: --system NAME")
@@ -149,11 +152,14 @@ def _print(found: ClusterProjection) -> None:
         f"{found.job}: {found.gpus} GPUs, {found.global_batch} sequences of "
         f"{found.sequence_length} tokens a step, {found.precision}; {found.tried} plans timed"
     ))  # fmt: skip
+    first = found.systems[0]
     for row in found.systems:
         click.echo(f"\n{printable(row.system)}")
+        if row is not first:
+            _print_gains(row, first)
         for title, one in (("plan in use", row.fixed), ("best plan", row.best)):
             if one is not None:
-                _print_placed(title, one)
+                _print_placed(title, one, found.precision)
         for n in row.neighbours:
             loss = "" if n.loss is None else f"{100 * n.loss:+.1f} % of step time, "
             click.echo(printable(f"    not {n.plan}: {loss}{n.reason}"))
@@ -164,7 +170,15 @@ def _print(found: ClusterProjection) -> None:
             click.echo(f"  tokens/s/GPU by GPUs, batch in proportion: {text}")
 
 
-def _print_placed(title: str, one: Placed) -> None:
+def _print_gains(row: SystemProjection, first: SystemProjection) -> None:
+    pairs = (("at the plan in use", first.fixed, row.fixed), ("re-planned", first.best, row.best))
+    gains = [f"x{a.step_s.value / b.step_s.value:.3f} {what}"
+             for what, a, b in pairs if a is not None and b is not None]  # fmt: skip
+    if gains:
+        click.echo(printable(f"  gain over {first.system}: {', '.join(gains)}"))
+
+
+def _print_placed(title: str, one: Placed, precision: str) -> None:
     from codesign._common.units import format_si
 
     step = one.step_s
@@ -172,8 +186,9 @@ def _print_placed(title: str, one: Placed) -> None:
     click.echo(
         f"    step {format_si(step.value, 's')} [{format_si(step.lo, 's')}, "
         f"{format_si(step.hi, 's')}], {one.tokens_per_s_gpu:,.0f} tokens/s/GPU"
-        + (f", MFU {one.mfu:.1%}, HFU {one.hfu:.1%}" if one.mfu and one.hfu else "")
-    )
+        + (f", MFU {one.mfu:.1%}, HFU {one.hfu:.1%} of dense {precision}"
+           if one.mfu and one.hfu else "")
+    )  # fmt: skip
     largest = sorted(one.breakdown.items(), key=lambda p: -p[1])[:_SHOWN_PARTS]
     parts = ", ".join(f"{name} {v / step.value:.1%}" for name, v in largest if v > 0)
     fits = "" if one.fits else " - DOES NOT FIT"

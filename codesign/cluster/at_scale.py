@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
 from codesign._common.scores import Interval
-from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, valid
+from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, why_not
 from codesign.cluster.efficiency import DEFAULT, Efficiency
 from codesign.cluster.grid import OpTimes, time_kinds, without_power
 from codesign.cluster.job import Job, load_model_config
@@ -56,7 +56,7 @@ def at_scale(
     ``draws``: joint draws of the op model for intervals of gains; without, they are points.
     Raises UsageError if no plan fits the base.
     """
-    used = plan if plan is not None and valid(job, Plans.of([plan]))[0] else None
+    used = plan if plan is not None and why_not(job, plan) is None else None
     candidates = [s.system for s in steps]
     found = study(job, model, base, candidates, efficiency, limits=limits)
     gains = _intervals(job, found, model, base, draws, efficiency)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
 from codesign.cluster.job import Job
-from codesign.cluster.plan import RECOMPUTE, SCHEDULES, Plans, Recompute, Schedule
+from codesign.cluster.plan import RECOMPUTE, SCHEDULES, Plan, Plans, Recompute, Schedule
 
 LEAST_TOKENS = 512
 """Tokens of a sequence that a rank of context parallelism gets at least."""
@@ -66,9 +66,11 @@ def enumerate_plans(job: Job, limits: Limits = DEFAULT_LIMITS) -> Plans:
     rows = np.concatenate([left, right], axis=1)
     kept = rows[valid(job, Plans.from_rows(rows))]
     if not len(kept):
+        least = min(shape[-1] for shape in shapes)
         raise UsageError(
             f"{job.name}: a batch of {job.global_batch} sequences cannot be dealt out over "
-            f"{job.gpus} GPUs; more sequences, or fewer GPUs"
+            f"{job.gpus} GPUs, which make {least} replicas or more; a multiple of {least} "
+            "sequences, or another number of GPUs"
         )
     return Plans.from_rows(kept[np.lexsort(kept.T[::-1])])
 
@@ -93,6 +95,37 @@ def valid(job: Job, plans: Plans) -> NDArray[np.bool_]:
     return result
 
 
+def why_not(job: Job, plan: Plan) -> str | None:
+    """Why a plan cannot run the job, in a few words; None where it can. Memory is left out."""
+    model, p = job.model, plan
+    kv, width = model.kv_heads, (model.intermediate_size or 0) if model.dense_layers else 0
+    m = job.global_batch / (p.dp * p.micro_batch)
+    replica = p.tp * p.cp * p.dp
+    rules = (
+        (p.gpus != job.gpus, f"tp x cp x pp x dp is {p.gpus} GPUs, not {job.gpus}"),
+        (model.num_attention_heads % p.tp != 0,
+         f"{model.num_attention_heads} heads do not divide by tp {p.tp}"),
+        (kv % p.tp != 0 and p.tp % kv != 0, f"{kv} key-value heads do not divide by tp {p.tp}"),
+        (width % p.tp != 0, f"intermediate size {width} does not divide by tp {p.tp}"),
+        (not _filled(model.num_hidden_layers, p.pp, p.vpp),
+         f"pp {p.pp} x vpp {p.vpp} leaves stages without any of {model.num_hidden_layers} layers"),
+        (p.ep > 1 and not model.experts, f"ep {p.ep}, but the model has no experts"),
+        (bool(model.experts) and model.experts % p.ep != 0,
+         f"{model.experts} experts do not divide by ep {p.ep}"),
+        (replica % p.ep != 0, f"ep {p.ep} does not divide tp x cp x dp = {replica}"),
+        (p.cp > 1 and job.sequence_length % (2 * p.cp) != 0,
+         f"{job.sequence_length} tokens do not divide by 2 x cp {p.cp}"),
+        (not m.is_integer(), f"a batch of {job.global_batch} sequences is no multiple of dp "
+         f"{p.dp} x micro-batch {p.micro_batch}"),
+        (p.vpp > 1 and m % p.pp != 0, f"{m:g} micro-batches do not divide by pp {p.pp}, as "
+         "interleaving needs"),
+        (p.zero == 3 and p.pp > 1, "ZeRO 3 would gather the whole model every pass of a pipeline"),
+        (not valid(job, Plans.of([p]))[0],
+         f"schedule {p.schedule} needs more stages or micro-batches, or no interleaving"),
+    )  # fmt: skip
+    return next((reason for broken, reason in rules if broken), None)
+
+
 def _powers(limit: int) -> list[int]:
     return [2**i for i in range(limit.bit_length()) if 2**i <= limit]
 
@@ -103,4 +136,9 @@ def _chunks(layers: int, pp: int) -> list[int]:
         return [1]
     each = -(-layers // pp)
     options = {1} | {max(-(-each // size), 1) for size in (1, 2, 4)}
-    return sorted(v for v in options if -(-layers // (pp * v)) * v * (pp - 1) <= layers)
+    return sorted(v for v in options if _filled(layers, pp, v))
+
+
+def _filled(layers: int, pp: int, chunks: int) -> bool:
+    """Whether every stage has layers, the last one what is left (beside the head)."""
+    return pp <= layers and -(-layers // (pp * chunks)) * chunks * (pp - 1) <= layers

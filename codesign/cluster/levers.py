@@ -24,7 +24,7 @@ from codesign.cluster.memory import SPEC_TO_DEVICE
 from codesign.cluster.ops import step_kinds
 from codesign.cluster.plan import Plan, Plans
 from codesign.cluster.power import watts_needed
-from codesign.cluster.search import Found, evaluate, search
+from codesign.cluster.search import Found, evaluate, no_fit, search
 from codesign.cluster.step import compose, total_s
 
 if TYPE_CHECKING:
@@ -80,10 +80,7 @@ def study(
     result = search(job, model, systems, efficiency, limits=limits, include=include, cache=cache)
     best = result.found[0]
     if best is None:
-        raise UsageError(
-            f"{job.name}: no plan over {job.gpus} GPUs fits {base.name} "
-            f"({base.gpu.hbm_capacity_bytes / 1e9:.0f} GB a GPU)"
-        )
+        raise UsageError(no_fit(job, base, limits))
     used = evaluate(job, plan or best.plan, model, systems, efficiency, cache)
     gains = []
     for system, found, same in zip(candidates, result.found[1:], used[1:], strict=True):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
-from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, enumerate_plans, valid
+from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, enumerate_plans, why_not
 from codesign.cluster.efficiency import DEFAULT, Efficiency
 from codesign.cluster.grid import OpTimes, TimeCache
 from codesign.cluster.job import Job
@@ -67,6 +67,8 @@ def search(
     is then never slower than with it. ``cache`` (of the same systems) carries op times over
     from another search. Raises UsageError if the job's shapes allow no plan.
     """
+    for plan in include:
+        _check(job, plan)
     listed = enumerate_plans(job, limits)
     plans = _candidates(job, listed, systems, include)
     cache = cache or TimeCache(model, tuple(systems))
@@ -91,11 +93,19 @@ def best_plan(
     """The best plan on one system. Raises UsageError if none fits its memory."""
     found = search(job, model, [system], efficiency, limits=limits).found[0]
     if found is None:
-        raise UsageError(
-            f"{job.name}: no plan over {job.gpus} GPUs fits {system.name} "
-            f"({system.gpu.hbm_capacity_bytes / 1e9:.0f} GB a GPU)"
-        )
+        raise UsageError(no_fit(job, system, limits))
     return found
+
+
+def no_fit(job: Job, system: System, limits: Limits = DEFAULT_LIMITS) -> str:
+    """By how much the plan that takes least memory misses a system that none fits."""
+    listed = enumerate_plans(job, limits)
+    needed = memory_of(Shares.of(job, listed)).needed_bytes
+    least = int(needed.argmin())
+    room = SPEC_TO_DEVICE * system.gpu.hbm_capacity_bytes
+    return (f"{job.name}: no plan over {job.gpus} GPUs fits {system.name}: the smallest "
+            f"({listed.plan(least)}) needs {needed[least] / 1e9:.0f} GB a GPU of "
+            f"{room / 1e9:.0f}")  # fmt: skip
 
 
 def evaluate(
@@ -107,13 +117,15 @@ def evaluate(
     Raises UsageError if the plan does not divide the job.
     """
     plans = Plans.of([plan])
-    if not valid(job, plans)[0]:
-        raise UsageError(
-            f"plan {plan} does not divide {job.name}: {job.gpus} GPUs, a batch of "
-            f"{job.global_batch} sequences"
-        )
+    _check(job, plan)
     times = step_times(job, plans, model, systems, efficiency, cache)
     return [_found(times, i, 0, system) for i, system in enumerate(systems)]
+
+
+def _check(job: Job, plan: Plan) -> None:
+    reason = why_not(job, plan)
+    if reason is not None:
+        raise UsageError(f"{job.name}: plan {plan} cannot run: {reason}")
 
 
 def _found(times: StepTimes, i: int, j: int, system: System) -> Found:

@@ -11,14 +11,14 @@ import numpy as np
 
 from codesign._common.errors import UsageError
 from codesign._common.scores import Z_90, Interval
-from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, enumerate_plans, valid
+from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, enumerate_plans, why_not
 from codesign.cluster.efficiency import DEFAULT, RESIDUAL_SD, Efficiency
 from codesign.cluster.grid import OpTimes, TimeCache
 from codesign.cluster.job import Job
 from codesign.cluster.memory import SPEC_TO_DEVICE
-from codesign.cluster.plan import Plan, Plans
+from codesign.cluster.plan import Plan
 from codesign.cluster.records import ClusterProjection, NeighbourLoss, Placed, SystemProjection
-from codesign.cluster.search import Found, evaluate, explain, search
+from codesign.cluster.search import Found, evaluate, explain, no_fit, search
 from codesign.hardware.model import PEAK_OF_PRECISION
 from codesign.workload.formulas import (
     attention_backward_flops,
@@ -91,20 +91,22 @@ def project_job(
     """Project a job onto systems, at ``plan`` and, with ``reoptimize``, at each one's best.
 
     ``scaling``: other numbers of GPUs at which the best plan is found, the batch in proportion.
-    Raises UsageError if there is no plan to evaluate.
+    Raises UsageError if there is no plan to evaluate, none fits any system, or a system has no
+    tensor cores for the job's precision.
     """
     if plan is None and not reoptimize:
         raise UsageError(f"{job.name}: no plan given and none asked for; re-optimize")
+    for system in systems:
+        _check_precision(job, system)
     warnings: list[str] = []
     cache = TimeCache(model, tuple(systems))
     used: list[Found | None] = [None] * len(systems)
     if plan is not None:
-        if valid(job, Plans.of([plan]))[0]:
+        reason = why_not(job, plan)
+        if reason is None or not reoptimize:
             used = list(evaluate(job, plan, model, systems, efficiency, cache))
-        elif not reoptimize:
-            raise UsageError(f"plan {plan} does not divide {job.name} over {job.gpus} GPUs")
         else:
-            warnings.append(f"the plan in use ({plan}) does not divide {job.gpus} GPUs; left out")
+            warnings.append(f"the plan in use ({plan}) is left out: {reason}")
     best: list[Found | None] = [None] * len(systems)
     tried = int(plan is not None)
     if reoptimize:
@@ -118,15 +120,27 @@ def project_job(
         near = () if own is None else neighbours(job, own, model, efficiency, limits)
         curve = scaling_curve(job, model, system, efficiency, scaling, limits) if reoptimize else ()
         if reoptimize and own is None:
-            warnings.append(f"no plan over {job.gpus} GPUs fits {system.name}")
+            warnings.append(no_fit(job, system, limits))
         rows.append(SystemProjection(
             system.name, None if fixed is None else placed(job, fixed),
             None if own is None else placed(job, own), near, curve,
         ))  # fmt: skip
+    if used == best == [None] * len(systems):
+        raise UsageError(warnings[-1])
     return ClusterProjection(
         job.name, job.gpus, job.global_batch, job.sequence_length, job.precision, tuple(rows),
         tried, tuple(warnings),
     )  # fmt: skip
+
+
+def _check_precision(job: Job, system: System) -> None:
+    peak = PEAK_OF_PRECISION[job.precision]
+    known = system.gpu.peak_dense_flops_per_s
+    if peak not in known:
+        raise UsageError(
+            f"{system.name}: {system.gpu.name} has no {peak} tensor cores, so {job.name} cannot "
+            f"train in {job.precision} on it; its peaks: {', '.join(sorted(known))}"
+        )
 
 
 def neighbours(

@@ -75,3 +75,34 @@ def test_wrong_use_is_refused(args: tuple[str, ...], says: str) -> None:
     result = _run(*args)
     assert isinstance(result.exception, UsageError)
     assert says in str(result.exception)
+
+
+def test_a_change_is_told_against_the_system_without_it() -> None:
+    """Twice the NVLink rate, at the plan in use and re-planned; the base is there unasked."""
+    result = _run("llama-3.1-70b-pretrain-bf16", "--gpus", "128", "--base", "hgx-h200",
+                  "--set", "nvlink_bandwidth=x2", "--reoptimize")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert result.output.count("best plan:") == 2
+    line = next(t for t in result.output.splitlines() if "gain over hgx-h200" in t)
+    fixed, replanned = (float(t.split()[0]) for t in line.split(" x")[1:])
+    assert replanned >= 1.0
+    assert 1.0 < fixed < 2.0
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("llama-3.1-405b", "--gpus", "8", "--system", "hgx-h100"), "GB a GPU of 85"),
+        (("llama-3-8b", "--gpus", "7", "--system", "hgx-h100"), "a multiple of 7 sequences"),
+        (("llama-3-8b", "--gpus", "8", "--system", "hgx-h100", "--precision", "nvfp4"),
+         "no fp4 tensor cores"),
+        (("llama-3-8b", "--gpus", "8", "--system", "hgx-a100", "--precision", "fp8"),
+         "no fp8 tensor cores"),
+        (("llama-3.1-70b-pretrain-bf16", "--gpus", "100", "--system", "hgx-h100"), "not 100"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_in_one_line(args: tuple[str, ...], says: str) -> None:
+    result = _run(*args)
+    assert isinstance(result.exception, UsageError)
+    assert says in str(result.exception)
+    assert "\n" not in str(result.exception)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from codesign._common.errors import UsageError
-from codesign.cluster.candidates import Limits, enumerate_plans
+from codesign.cluster.candidates import Limits, enumerate_plans, why_not
+from codesign.cluster.efficiency import DEFAULT
 from codesign.cluster.job import Job, load_model_config
 from codesign.cluster.memory import SPEC_TO_DEVICE
 from codesign.cluster.plan import Plan, Plans
@@ -79,20 +80,67 @@ def test_every_neighbour_says_what_it_loses() -> None:
 
 
 def test_what_fits_nowhere_is_refused_with_the_memory() -> None:
+    """405 billion weights and gradients of 2 and 4 bytes, 12 of optimizer state: 912 GB a GPU."""
     job = _job("llama-3.1-405b", 8, 8)
-    with pytest.raises(UsageError, match=r"no plan over 8 GPUs fits hgx-h100 \(80 GB"):
+    with pytest.raises(UsageError, match=r"no plan over 8 GPUs fits hgx-h100: the smallest") as e:
         best_plan(job, Roofline(), load_system("hgx-h100"), PLAIN)
+    needed = float(str(e.value).split(" needs ")[1].split(" GB")[0])
+    assert 18 * 405.9 / 8 < needed < 1.15 * 18 * 405.9 / 8
 
 
 def test_a_batch_that_cannot_be_dealt_out_is_refused() -> None:
     job = Job(load_model_config("llama-3-8b"), 16384, 1, 4096, name="tiny-batch")
-    with pytest.raises(UsageError, match="cannot be dealt out"):
+    with pytest.raises(UsageError, match="16384 replicas or more; a multiple of 16384 sequences"):
         enumerate_plans(job, Limits(max_tp=1, max_cp=1, max_pp=1))
 
 
-def test_a_plan_that_does_not_divide_is_refused() -> None:
-    with pytest.raises(UsageError, match="does not divide"):
-        evaluate(_job(), Plan(tp=3), Roofline(), [load_system("hgx-h100")], PLAIN)
+@pytest.mark.parametrize(
+    ("model", "plan", "says"),
+    [
+        ("llama-3-8b", Plan(tp=3), "3 GPUs, not 64"),
+        ("llama-3-8b", Plan(tp=64), "32 heads do not divide by tp 64"),
+        ("llama-3-8b", Plan(pp=64), "pp 64 x vpp 1 leaves stages without any of 32 layers"),
+        ("llama-3-8b", Plan(pp=8, vpp=8, dp=8), "pp 8 x vpp 8 leaves stages without"),
+        ("llama-3-8b", Plan(ep=8, dp=64), "no experts"),
+        ("llama-3-8b", Plan(cp=64), "1040 tokens do not divide by 2 x cp 64"),
+        ("llama-3-8b", Plan(dp=64, micro_batch=8), "no multiple of dp 64 x micro-batch 8"),
+        ("llama-3-8b", Plan(pp=16, vpp=2, dp=4, micro_batch=4), "micro-batches do not"),
+        ("llama-3-8b", Plan(pp=4, dp=16, zero=3), "ZeRO 3"),
+        ("llama-3-8b", Plan(dp=64, schedule="dualpipe"), "dualpipe"),
+        ("qwen3-30b-a3b", Plan(ep=3, dp=64), "128 experts do not divide by ep 3"),
+        ("qwen3-30b-a3b", Plan(pp=16, ep=32, dp=4), "ep 32 does not divide tp x cp x dp = 4"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_cannot_run_is_refused_with_the_reason(
+    model: str, plan: Plan, says: str
+) -> None:
+    job = Job(load_model_config(model), 64, 128, 1040, name=model)
+    system = [load_system("hgx-h100")]
+    with pytest.raises(UsageError, match=says):
+        evaluate(job, plan, Roofline(), system, PLAIN)
+    with pytest.raises(UsageError, match=says):
+        search(job, Roofline(), system, PLAIN, include=[plan])
+
+
+def test_every_listed_plan_can_run() -> None:
+    """Two lists of rules, one for arrays and one with reasons, agree on all plans of a search."""
+    for name, gpus in (("llama-3-8b", 16), ("qwen3-30b-a3b", 32), ("deepseek-v3", 64)):
+        job = Job(load_model_config(name), gpus, 64, 4096)
+        plans = enumerate_plans(job)
+        some = range(0, len(plans), max(len(plans) // 300, 1))
+        assert [why_not(job, plans.plan(i)) for i in some] == [None] * len(some)
+
+
+@pytest.mark.parametrize(("name", "gpus"), [("llama-3-8b", 8), ("qwen3-30b-a3b", 16)])
+def test_a_search_equals_trying_everything(name: str, gpus: int) -> None:
+    """No plan that was set aside unseen (too big, or recomputing for nothing) is faster."""
+    job = Job(load_model_config(name), gpus, 32, 4096)
+    systems = [load_system(n) for n in ("hgx-h100", "hgx-b200", "gb300-nvl72")]
+    plans = enumerate_plans(job)
+    times = step_times(job, plans, Roofline(), systems, DEFAULT)
+    every = np.where(times.fits, times.step_s, np.inf).min(axis=1)
+    found = search(job, Roofline(), systems, DEFAULT).found
+    assert [f.step_s if f else np.inf for f in found] == pytest.approx(every.tolist())
 
 
 def test_plans_survive_the_way_through_arrays() -> None:

@@ -62,7 +62,7 @@ def test_nothing_to_project_is_refused() -> None:
     job = Job(load_model_config("llama-3-8b"), 8, 8, 4096, name="llama-3-8b")
     with pytest.raises(UsageError, match="re-optimize"):
         project_job(job, Roofline(), SYSTEMS, PLAIN, reoptimize=False)
-    with pytest.raises(UsageError, match="does not divide"):
+    with pytest.raises(UsageError, match="3 GPUs, not 8"):
         project_job(job, Roofline(), SYSTEMS, PLAIN, plan=Plan(dp=3), reoptimize=False)
 
 
