@@ -99,7 +99,8 @@ TYPE_PRECISIONS: dict[str, str] = {
 TYPE_BYTES: dict[str, float] = {
     "float": 4, "double": 8, "c10::bfloat16": 2, "c10::half": 2, "bfloat16": 2, "half": 2,
     "c10::float8_e4m3fn": 1, "c10::float8_e5m2": 1, "c10::float8_e4m3fnuz": 1,
-    "c10::float8_e5m2fnuz": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "float8_e4m3fnuz": 1,
+    "c10::float8_e8m0fnu": 1, "c10::float8_e5m2fnuz": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
     "float8_e5m2fnuz": 1, "signed char": 1, "unsigned char": 1, "char": 1, "byte": 1, "bool": 1,
     "long": 8, "long int": 8, "int": 4, "short": 2, "short int": 2, "c10::complex<float>": 8,
     "c10::float4_e2m1fn_x2": 1, "unsigned int": 4, "unsigned long": 8, "unsigned short": 2,
@@ -110,6 +111,8 @@ OP_CLASSES: tuple[tuple[str, str, str], ...] = (
     (r"aten::(mm|mm_out)$", "gemm", "mm"),
     (r"aten::(addmm|_addmm_activation)$", "gemm", "addmm"),
     (r"aten::(bmm|baddbmm)$", "gemm", "bmm"),
+    (r"aten::mv$", "gemm", "mv"),
+    (r"aten::addmv_?$", "gemm", "addmv"),
     (r"aten::_scaled_mm$", "gemm", "mm"),
     (r"aten::(linear|matmul)$|vllm::\w*unquantized_gemm\w*$|aiter::\w*gemm\w*$", "gemm", "linear"),
     (r"_C::\w*scaled_mm\w*$", "gemm", "out_mm"),

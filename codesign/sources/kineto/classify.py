@@ -77,6 +77,8 @@ def precision(op_class: str, types: list[str], kernel: str) -> str | None:
     if told[0] == "fp32" and op_class in ("gemm", "conv", "grouped_gemm"):
         # fp32 tensors multiplied in TF32: only the kernel tells.
         return "tf32" if kernel_precision(kernel) == "tf32" else "fp32"
+    if told[0] == "fp8" and any(t.lower().endswith("float8_e8m0fnu") for t in types):
+        return "mxfp8"  # the scales of its blocks are powers of two
     return told[0]
 
 

@@ -284,7 +284,8 @@ class _RowMaker:
             rule = classify.op_rule(op_name) if merged and op_name else None
             if call is not None and rule is not None:
                 dims = read_dims(rule[1], call)
-            types = call.tensor_types() if call is not None and merged else []
+            reader = "" if rule is None else rule[1]
+            types = call.tensor_types(reader) if call is not None and merged else []
             dims["precision"] = classify.precision(op_class, types, kernel_name)
         name = op_name or (classify.short_name(kernel_name) if kernel else kernel_name)
         if op_class == "collective":

@@ -19,6 +19,8 @@ from codesign.sources.kineto.classification import TYPE_BYTES
 _MAX_VALUE = 2**62
 _INTEGER = re.compile(r"-?\d{1,18}", re.ASCII)
 Dims = dict[str, Any]
+# Their first input is the output or a bias, which may be of another type.
+_ADDED_FIRST = ("addmm", "out_mm", "addmv")
 
 
 class Call:
@@ -66,9 +68,15 @@ class Call:
         text = self.concrete[index] if index < len(self.concrete) else ""
         return {"true": True, "1": True, "2": True, "false": False, "0": False}.get(text.lower())
 
-    def tensor_types(self) -> list[str]:
-        """Types of the inputs that are tensors."""
-        pairs = zip(self.types, self.dims, strict=False)
+    def packed(self, index: int) -> int:
+        """Numbers in an element of input ``index``: types such as ``float4_e2m1fn_x2`` hold two."""
+        return 2 if index < len(self.types) and self.types[index].endswith("_x2") else 1
+
+    def tensor_types(self, reader: str = "") -> list[str]:
+        """Types of the inputs that are tensors; of a product those that it multiplies first."""
+        pairs = list(zip(self.types, self.dims, strict=False))
+        if reader in _ADDED_FIRST or (reader == "bmm" and self.op.endswith("baddbmm")):
+            pairs = [*pairs[1:], *pairs[:1]]
         return [t for t, d in pairs if isinstance(d, list) and d]
 
 
@@ -80,18 +88,26 @@ def _list(text: bytes) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _gemm(a: list[int] | None, b: list[int] | None) -> Dims:
+def _gemm(call: Call, first: int) -> Dims:
+    a, b = call.shape(first, 2), call.shape(first + 1, 2)
     if a is None or b is None or a[1] != b[0]:
         return {}
-    return {"m": a[0], "n": b[1], "k": a[1]}
+    return {"m": a[0], "n": b[1], "k": a[1] * call.packed(first)}
 
 
 def _mm(call: Call) -> Dims:
-    return _gemm(call.shape(0, 2), call.shape(1, 2))
+    return _gemm(call, 0)
 
 
 def _addmm(call: Call) -> Dims:
-    return _gemm(call.shape(1, 2), call.shape(2, 2))
+    return _gemm(call, 1)
+
+
+def _mv(call: Call) -> Dims:
+    """A matrix times a vector, to which ``addmv`` adds one."""
+    first = 1 if "addmv" in call.op else 0
+    a, x = call.shape(first, 2), call.shape(first + 1, 1)
+    return {"m": a[0], "n": 1, "k": a[1]} if a and x and a[1] == x[0] else {}
 
 
 def _out_mm(call: Call) -> Dims:
@@ -121,9 +137,9 @@ def _grouped(call: Call) -> Dims:
     if a is None or b is None:
         return {}
     if len(a) == 2 and len(b) == 3 and a[1] == b[1]:
-        return {"m": a[0], "n": b[2], "k": a[1], "experts": b[0]}
+        return {"m": a[0], "n": b[2], "k": a[1] * call.packed(0), "experts": b[0]}
     if len(a) == 3 and len(b) == 3 and a[2] == b[1] and a[0] == b[0]:
-        return {"m": a[0] * a[1], "n": b[2], "k": a[2], "experts": a[0]}
+        return {"m": a[0] * a[1], "n": b[2], "k": a[2] * call.packed(0), "experts": a[0]}
     offsets = next((s for i in range(2, len(call.dims)) if (s := call.shape(i, 1))), None)
     if len(a) == 2 and len(b) == 2 and a[1] == b[0] and offsets:
         # Weight gradient: the tokens are the inner size, split over the groups.
@@ -295,6 +311,10 @@ def _written(call: Call) -> Dims:
     return _read(call)
 
 
+# Of truth values a byte each is written, whatever is compared; in place they keep the type.
+_COMPARED = re.compile(r"::(eq|ne|lt|gt|le|ge|logical_and|logical_not)$")
+
+
 def _pointwise(call: Call) -> Dims:
     """Read every input, write one array as large as their broadcast."""
     sizes = _tensor_bytes(call)
@@ -304,12 +324,14 @@ def _pointwise(call: Call) -> Dims:
     rank = max(map(len, shapes))
     padded = [[1] * (rank - len(s)) + s for s in shapes]
     written = math.prod(max(column) for column in zip(*padded, strict=True))
-    moved = sum(n * b for n, b in sizes) + written * max(b for _, b in sizes)
+    answer = 1 if _COMPARED.search(call.op) else max(b for _, b in sizes)
+    moved = sum(n * b for n, b in sizes) + written * answer
     return {"bytes": float(moved)}
 
 
 READERS: dict[str, Callable[[Call], Dims]] = {
     "mm": _mm, "addmm": _addmm, "bmm": _bmm, "linear": _linear, "out_mm": _out_mm,
+    "mv": _mv, "addmv": _mv,
     "grouped": _grouped, "conv": _conv, "conv_grad": _conv_grad, "conv_backward": _conv_backward,
     "attention": _attention, "rows": _rows, "lookup": _lookup, "parameters": _parameters,
     "copy": _copy, "read": _read, "written": _written, "pointwise": _pointwise,

@@ -35,6 +35,49 @@ def test_matrix_products() -> None:
     assert dims_of("aten::linear", [[2, 3, 5], [7, 5], [7]]) == {"m": 6, "n": 7, "k": 5}
     assert dims_of("aten::matmul", [[2, 3, 5], [5, 7]]) == {"m": 6, "n": 7, "k": 5}
 
+    assert dims_of("aten::mv", [[3, 5], [5]]) == {"m": 3, "n": 1, "k": 5}
+    assert dims_of("aten::addmv_", [[3], [3, 5], [5], [], []]) == {"m": 3, "n": 1, "k": 5}
+    assert dims_of("aten::mv", [[3, 5], [4]]) == {}
+
+
+FP4, FP8, E8M0 = "c10::Float4_e2m1fn_x2", "c10::Float8_e4m3fn", "c10::Float8_e8m0fnu"
+
+
+def test_elements_that_hold_two_numbers_double_the_inner_size() -> None:
+    """A product of (128, 256) and (256, 64) in FP4, as tensors of bytes with two numbers each."""
+    assert dims_of("aten::_scaled_mm", [[128, 128], [128, 64], [2048], [1024]],
+                   [FP4, FP4, FP8, FP8]) == {"m": 128, "n": 64, "k": 256}  # fmt: skip
+    grouped = dims_of("aten::_scaled_grouped_mm", [[96, 128], [3, 128, 64]], [FP4, FP4])
+    assert grouped == {"m": 96, "n": 64, "k": 256, "experts": 3}
+    assert dims_of("aten::_scaled_mm", [[128, 256], [256, 64]], [FP8, FP8])["k"] == 256
+
+
+def test_work_and_precision_are_those_of_what_is_multiplied(tmp_path: Path) -> None:
+    """2 x 128 x 64 x 256 FLOPs each, whatever the output or the bias is stored in."""
+    bf16, fp32 = "c10::BFloat16", "float"
+    calls: list[tuple[str, list[list[int]], list[str], str]] = [
+        ("_C::cutlass_scaled_mm", [[128, 64], [128, 256], [256, 64]], [bf16, FP8, FP8], "fp8"),
+        ("aten::addmm", [[64], [128, 256], [256, 64]], [fp32, bf16, bf16], "bf16"),
+        ("aten::_scaled_mm", [[128, 256], [256, 64], [1024], [512]], [FP8, FP8, E8M0, E8M0],
+         "mxfp8"),
+        ("aten::_scaled_mm", [[128, 256], [256, 64], [], []], [FP8, FP8, fp32, fp32], "fp8"),
+        ("aten::_scaled_mm", [[128, 128], [128, 64], [2048], [1024]], [FP4, FP4, FP8, FP8],
+         "nvfp4"),
+    ]  # fmt: skip
+    events = []
+    for i, (name, dims, types, _) in enumerate(calls):
+        events += [op(100 * i, 50, name, i, dims, types), launch(100 * i + 5, i),
+                   kernel(100 * i + 20, 10, f"k{i}", corr=i)]  # fmt: skip
+    ops = read_kineto(write(tmp_path, events)).ops.set_index("kernel")
+    assert [ops.loc[f"k{i}", "precision"] for i in range(5)] == [c[3] for c in calls]
+    assert ops["flops"].tolist() == [4_194_304.0] * 5
+
+
+@pytest.mark.parametrize(("name", "moved"), [("eq", 18), ("add", 24), ("eq_", 24)])
+def test_a_comparison_writes_a_byte_each(name: str, moved: int) -> None:
+    """Two arrays of two floats are read: 16 bytes; written are two answers, or two floats."""
+    assert dims_of(f"aten::{name}", [[2], [2]], ["float", "float"])["bytes"] == moved
+
 
 def test_grouped_products() -> None:
     # 1000 tokens over 3 groups: 100 + 200 + 700.
