@@ -63,12 +63,16 @@ def _step_of(name: str) -> Callable[[], object]:
     sys.path.insert(0, "")  # as `python -m` has it: the folder one stands in
     try:
         with _theirs(name):
-            factory = getattr(importlib.import_module(module), function)
-            step = _on_meta(lambda _: factory())
-    except (ImportError, AttributeError) as error:
+            factory = getattr(importlib.import_module(module), function, None)
+            step = factory if factory is None else _on_meta(lambda _: factory())
+    except ImportError as error:
         raise UsageError(f"--workload {name}: {error}; expected MODULE:FUNCTION") from error
     finally:
         sys.path.remove("")
+    if factory is None:
+        raise UsageError(
+            f"--workload {name}: {module} has no {function!r}; expected MODULE:FUNCTION"
+        )
     if not callable(step):
         raise UsageError(
             f"--workload {name}: returned {type(step).__name__}, expected a step to call"
@@ -81,7 +85,7 @@ def _theirs(name: str) -> Iterator[None]:
     """What goes wrong inside is the user's code, not ours."""
     try:
         yield
-    except (CodesignError, ImportError, AttributeError):
+    except (CodesignError, ImportError):
         raise
     except Exception as error:
         text = (str(error).strip().splitlines() or [""])[0]

@@ -263,8 +263,8 @@ def test_an_interruption_says_what_there_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], complete: bool | None
 ) -> None:
     out = tmp_path / "run.parquet"
-    ops = ops_frame([])
-    char = Characterization(Header(workload="x", system=None, quality=Quality(complete=bool(complete))), ops)
+    header = Header(workload="x", system=None, quality=Quality(complete=bool(complete)))
+    char = Characterization(header, ops_frame([]))
     with pytest.raises(KeyboardInterrupt):
         end(Result(None if complete is None else char, interruption=KeyboardInterrupt()), out)
     said = {True: f"{out} is whole", False: "marked incomplete", None: "nothing was captured"}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import codesign
 from codesign._common.errors import UsageError
@@ -133,6 +137,61 @@ def test_a_workload_says_its_tokens_and_model(codesign_cli: Any, tmp_path: Path)
     assert header.phase == "decode"
     assert header.model["num_hidden_layers"] == 1
     assert header.model["parameters"] == MATRICES + HEAD + 512 * 128 + 3 * 128
+
+
+def test_gradients_of_accumulated_answers_are_reduced_once(
+    codesign_cli: Any, tmp_path: Path
+) -> None:
+    out = tmp_path / "grpo.parquet"
+    result = codesign_cli("-q", "-o", out, "--workload", "grpo-train", "--nproc", 2)
+    assert result.returncode == 0, result.stderr
+    char = Characterization.load(out)
+    assert hardware_flops(char.ops) == GRPO
+    talks = char.ops[char.ops["op_class"] == "collective"]
+    parameters = WEIGHTS + 512 * 128 + (2 * LAYERS + 1) * 128
+    assert (talks["message_bytes"] * talks["count"]).sum() == 4 * parameters
+
+
+class Held(TorchDispatchMode):
+    """Bytes of all tensors that live, and the most at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_bytes = self.most_bytes = 0
+        self._live: dict[int, Any] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if isinstance(tensor, torch.Tensor):
+                self._hold(tensor.untyped_storage())
+        return result
+
+    def _hold(self, storage: Any) -> None:
+        key, size_bytes = id(storage), storage.nbytes()
+        if key in self._live:
+            return
+
+        def gone(_: object) -> None:
+            self.now_bytes -= size_bytes
+            del self._live[key]
+
+        self._live[key] = weakref.ref(storage, gone)
+        self.now_bytes += size_bytes
+        self.most_bytes = max(self.most_bytes, self.now_bytes)
+
+
+@pytest.mark.parametrize("preset", ["small", "llama-8b", "llama-70b"])
+@pytest.mark.parametrize("name", ["llama-train", "moe-train", "grpo-train", "rl-rollout"])
+def test_presets_fit_on_one_gpu_of_80_gb(name: str, preset: str) -> None:
+    sizes = sizes_of(name, preset, ["dtype=bf16"])
+    with FakeTensorMode(allow_non_fake_inputs=True), Held() as held:
+        program: Any = build(name, sizes, torch.device("cpu"))
+        program.step()
+        program.step()  # the first makes the optimizer's state
+    assert 1e9 < held.most_bytes < 80e9
+    # A rollout is a model that answers, and no more.
+    assert name != "rl-rollout" or held.most_bytes < 20e9
 
 
 def test_wrong_sizes_are_refused() -> None:

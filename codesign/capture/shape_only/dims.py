@@ -20,9 +20,9 @@ PRECISIONS = {
 _CLASSES = (
     (r"_?(log_)?softmax(_backward_data)?|_safe_softmax", "softmax"),
     (r"(native_|_fused_)?(layer|rms|batch|group)_norm(_backward)?", "norm"),
-    (r"embedding(_dense_backward|_bag)?|index_select", "embedding"),
+    (r"embedding(_dense_backward)?|_embedding_bag\w*|index_select", "embedding"),
     (r"copy_?|clone|_to_copy|cat|stack|index|index_put_?|gather|scatter_?|masked_fill_?"
-     r"|index_add_?|index_copy_?|slice_backward|select_backward|slice_scatter|constant_pad_nd"
+     r"|scatter_add_?|scatter_reduce_?|_index_put_impl_|index_add_?|index_copy_?|index_fill_?|slice_backward|select_backward|slice_scatter|constant_pad_nd"
      r"|repeat|roll|flip|tril|triu", "copy"),
     (r"sum|mean|max|min|amax|amin|argmax|argmin|prod|var|std|var_mean|norm|linalg_vector_norm|all"
      r"|any|cumsum|logsumexp|topk|sort|argsort|nll_loss_(forward|backward)", "reduction"),
@@ -31,8 +31,12 @@ _CLASSES = (
 )  # fmt: skip
 _COMPILED = [(re.compile(pattern), op_class) for pattern, op_class in _CLASSES]
 _LOOKUPS = frozenset({"embedding", "index_select", "index", "gather"})
+_BAGS = frozenset({"_embedding_bag", "_embedding_bag_forward_only"})
+_SCATTERS = re.compile(r"(scatter|scatter_add|scatter_reduce|index_put|index_add|index_copy"
+                       r"|index_fill|_index_put_impl)_")  # fmt: skip
 NO_WORK = re.compile(
     r"empty\w*|new_empty\w*|detach_?|alias|lift_fresh|_unsafe_view|_reshape_alias|set_|resize_"
+    r"|unsafe_(split\w*|chunk)|(t|transpose|squeeze|unsqueeze|as_strided|swapdims|swapaxes)_"
     r"|sym_\w+|_local_scalar_dense|prim\w*"
 )
 
@@ -52,9 +56,11 @@ def size_bytes(tensors: Sequence[Any]) -> float:
 
 
 def _multiply(name: str, inputs: Sequence[Any]) -> Row | None:
-    """Dims of a GEMM or grouped GEMM, None if it is none."""
+    """Dims of a GEMM or grouped GEMM, None if it is none, or one of complex numbers."""
+    if inputs and inputs[0].dtype.is_complex:
+        return None
     first = 1 if name in ("addmm", "baddbmm", "addbmm", "_addmm_activation") else 0
-    if name in ("mm", "addmm", "_addmm_activation", "_scaled_mm", "_int_mm"):
+    if name in ("mm", "addmm", "_addmm_activation", "_scaled_mm", "_scaled_mm_v2", "_int_mm"):
         a, b = inputs[first : first + 2]
         return {"op_class": "gemm", "m": a.shape[0], "k": a.shape[1], "n": b.shape[1],
                 "precision": precision(a)}  # fmt: skip
@@ -66,7 +72,7 @@ def _multiply(name: str, inputs: Sequence[Any]) -> Row | None:
         a, b = inputs[first : first + 2]
         return {"op_class": "gemm", "batch": a.shape[0], "m": a.shape[1], "k": a.shape[2],
                 "n": b.shape[2], "precision": precision(a)}  # fmt: skip
-    if name in ("_grouped_mm", "_scaled_grouped_mm"):
+    if name in ("_grouped_mm", "_scaled_grouped_mm", "_scaled_grouped_mm_v2"):
         return _grouped(inputs)
     return None
 
@@ -121,8 +127,9 @@ def row_of(
     moved = size_bytes(inputs) + size_bytes([o for o in outputs if not _among(o, inputs)])
     if found is not None:
         return found | {"bytes": moved}
-    if name in _LOOKUPS and outputs:
-        moved = 2.0 * size_bytes(outputs) + size_bytes(inputs[1:])
+    touched = _touched(name, inputs, outputs, arguments)
+    if touched is not None:
+        moved = touched
     elif name.endswith("_") and outputs and _among(outputs[0], inputs):
         # In place: read and written, but for what is only written.
         written = name in ("copy_", "fill_", "zero_", "normal_", "uniform_", "random_")
@@ -136,6 +143,30 @@ def row_of(
             break
     first = next((p for t in (*inputs, *outputs) if (p := precision(t))), None)
     return {"op_class": op_class, "precision": first, "bytes": moved}
+
+
+def _touched(name: str, inputs: Sequence[Any], outputs: Sequence[Any],
+             arguments: Sequence[Any]) -> float | None:  # fmt: skip
+    """Bytes of an op that reads or writes only a part of its first tensor, None for others."""
+    if not inputs or not outputs:
+        return None
+    part, whole = 0.0, size_bytes(outputs)
+    element = float(inputs[0].dtype.itemsize)
+    if name in _LOOKUPS:
+        part = whole
+    elif name in _BAGS:
+        part = inputs[1].numel() * inputs[0].shape[1] * element
+    elif name in ("nll_loss_forward", "nll_loss2d_forward"):
+        part = inputs[1].numel() * element
+    elif name in ("nll_loss_backward", "nll_loss2d_backward"):  # of the second only the shape
+        part = size_bytes(inputs[:1]) - size_bytes(inputs[1:2])
+    elif _SCATTERS.fullmatch(name):
+        adds = "add" in name or "reduce" in name or any(a is True for a in arguments[3:])
+        whole = max((t.numel() for t in inputs[1:]), default=0) * element
+        part = whole if adds else 0.0
+    else:
+        return None
+    return part + whole + size_bytes(inputs[1:])
 
 
 def _among(tensor: Any, others: Sequence[Any]) -> bool:

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from codesign.capture.shape_only.autocast import cast
 from codesign.capture.shape_only.dims import PRECISIONS, row_of, size_bytes
 
 _PASSES = {"Adam": 7, "AdamW": 7, "NAdam": 7, "RAdam": 7, "RMSprop": 5, "Adagrad": 5, "SGD": 3}
@@ -119,7 +120,7 @@ def _is_view(func: Any) -> bool:
 
 
 class Functions(TorchFunctionMode):
-    """Attention and RMSNorm before they are taken apart.
+    """Attention and RMSNorm before they are taken apart, and arguments before they are cast.
 
     Which mask attention has is known only here; a GPU runs the norm as one kernel.
     """
@@ -133,27 +134,38 @@ class Functions(TorchFunctionMode):
     ) -> Any:  # fmt: skip
         """Count attention as one op, let everything else pass."""
         kwargs = kwargs or {}
-        if not self._recorder.silent and func in _NORMS:
+        if self._recorder.silent:
+            return func(*args, **kwargs)
+        args, kwargs = cast(func, args, kwargs)
+        if func in _NORMS:
             return _Norm.apply(args[0], self._recorder)
-        if func is not _SDPA or self._recorder.silent:
+        if func is not _SDPA:
             return func(*args, **kwargs)
         return attend(self._recorder, *args, **kwargs)
 
 
 @contextmanager
-def attention_seen(recorder: Recorder) -> Iterator[None]:
-    """Meet attention also where functions of PyTorch's own call it: those hide it from a mode."""
+def seen_inside(recorder: Recorder) -> Iterator[None]:
+    """Meet products where functions of PyTorch's own call them too: those hide them from a mode."""
 
     @functools.wraps(_SDPA)
-    def seen(*args: Any, **kwargs: Any) -> Any:
-        given = _SDPA if recorder.silent else functools.partial(attend, recorder)
-        return given(*args, **kwargs)
+    def attention(*args: Any, **kwargs: Any) -> Any:
+        if recorder.silent:
+            return _SDPA(*args, **kwargs)
+        args, kwargs = cast(_SDPA, args, kwargs)
+        return attend(recorder, *args, **kwargs)
 
-    torch.nn.functional.scaled_dot_product_attention = seen
+    @functools.wraps(_LINEAR)
+    def linear(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = (args, kwargs) if recorder.silent else cast(_LINEAR, args, kwargs)
+        return _LINEAR(*args, **kwargs)
+
+    functional = torch.nn.functional
+    functional.scaled_dot_product_attention, functional.linear = attention, linear
     try:
         yield
     finally:
-        torch.nn.functional.scaled_dot_product_attention = _SDPA
+        functional.scaled_dot_product_attention, functional.linear = _SDPA, _LINEAR
 
 
 def attend(
@@ -189,6 +201,7 @@ def _mask(attn_mask: Any, is_causal: bool, q_len: int, kv_len: int) -> dict[str,
 
 
 _SDPA = torch.nn.functional.scaled_dot_product_attention
+_LINEAR = torch.nn.functional.linear
 _NORMS = tuple(f for m in (torch, torch.nn.functional) if (f := getattr(m, "rms_norm", None)))
 
 

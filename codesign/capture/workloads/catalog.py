@@ -61,12 +61,13 @@ PRESETS: dict[str, Sizes] = {
     "small": Sizes(layers=4, hidden=2048, heads=16, kv_heads=8, ffn=5632, vocab=32000,
                    sequence=2048, batch=4, new_tokens=32, group=4, experts=16, largest=4096,
                    largest_bytes=1 << 28),
-    # Layers as wide as the models' own, as few as fit on one GPU of 80 GB with AdamW.
+    # Layers as wide as the models' own, as few as fit on one GPU of 80 GB with AdamW; experts as
+    # those of Mixtral 8x7B, and half as many of the size of Llama 70B's MLP.
     "llama-8b": Sizes(layers=4, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=128256,
-                      sequence=8192, batch=1, new_tokens=64, group=8, experts=32, topk=4,
+                      sequence=8192, batch=1, new_tokens=64, group=8, experts=8, topk=2,
                       largest=16384, largest_bytes=1 << 30),
     "llama-70b": Sizes(layers=2, hidden=8192, heads=64, kv_heads=8, ffn=28672, vocab=128256,
-                       sequence=8192, batch=1, new_tokens=64, group=8, experts=16, topk=2,
+                       sequence=8192, batch=1, new_tokens=64, group=8, experts=4, topk=2,
                        largest=28672, largest_bytes=1 << 30),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ def build(name: str, sizes: Sizes, device: torch.device) -> Program:
     """``rl-prefill``, ``rl-decode`` or ``rl-rollout``."""
     dtype = dtype_of(sizes, device)
     tokens = sizes.sequence + sizes.new_tokens
-    model = Transformer(sizes, tokens).prepare(device, dtype).eval()
+    model = Transformer.on(device, dtype, sizes, tokens).eval()
     caches = [Cache(sizes, tokens, device, dtype) for _ in range(sizes.layers)]
     last = torch.randint(sizes.vocab, (sizes.batch, 1), device=device)
 

@@ -15,15 +15,20 @@ def adamw(model: torch.nn.Module, device: torch.device) -> torch.optim.AdamW:
     return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device.type in ("cpu", "cuda"))
 
 
+def data_parallel(model: torch.nn.Module) -> torch.nn.Module:
+    """The model, its gradients averaged over all ranks where there are several."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.nn.parallel.DistributedDataParallel(model)
+    return model
+
+
 def build(name: str, sizes: Sizes, device: torch.device) -> Program:
     """``llama-train``, ``llama-sft`` or ``moe-train``."""
     dtype = dtype_of(sizes, device)
-    model = Transformer(sizes, sizes.sequence, moe=name == "moe-train").prepare(device, dtype)
+    model = Transformer.on(device, dtype, sizes, sizes.sequence, moe=name == "moe-train")
     optimizer = adamw(model, device)
     shape = (sizes.batch, sizes.sequence)
-    trained: torch.nn.Module = model
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        trained = torch.nn.parallel.DistributedDataParallel(model)
+    trained = data_parallel(model)
 
     def step() -> None:
         ids = torch.randint(sizes.vocab, shape, device=device)

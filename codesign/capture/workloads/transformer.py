@@ -138,11 +138,20 @@ class Transformer(nn.Module):
         self.norm = nn.RMSNorm(s.hidden)
         self.head = nn.Linear(s.hidden, s.vocab, bias=False)
 
-    def prepare(self, device: torch.device, dtype: torch.dtype) -> Transformer:
-        """Move to a device, with the positions of every token that may come."""
-        self.to(device=device, dtype=dtype)
-        self.positions = rotary(self.tokens, self.sizes.head_dim, device, dtype)
-        return self
+    @classmethod
+    def on(
+        cls, device: torch.device, dtype: torch.dtype, s: Sizes, tokens: int, moe: bool = False
+    ) -> Transformer:
+        """Made where it runs and as it is kept: a large one fits nowhere else, nor is made soon."""
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(dtype)
+        try:
+            with device:
+                made = cls(s, tokens, moe)
+        finally:
+            torch.set_default_dtype(before)
+        made.positions = rotary(tokens, s.head_dim, device, dtype)
+        return made
 
     def forward(
         self, ids: torch.Tensor, caches: list[Cache] | None = None, at: int = 0
