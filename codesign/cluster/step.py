@@ -137,9 +137,11 @@ def compose(
     slowest = _pick(order, [stages["first"], stages["mid"], stages["last"]])
     pace = np.stack(options).max(axis=0)
     everything = passes["first"] + mids * passes["mid"] + np.where(one, 0.0, passes["last"])
-    bubble = bubble_s(plans, slowest.forward + slowest.exposed / 3,
-                      slowest.inputs + slowest.exposed * 2 / 3, slowest.weights,
-                      everything - pace)  # fmt: skip
+    ahead = slowest.forward + slowest.exposed / 3
+    back = slowest.inputs + slowest.exposed * 2 / 3
+    # What the host adds to a pass fills a bubble as gradients of weights do: were it left out,
+    # shorter gradients would make the bubble of a host-bound step longer.
+    bubble = bubble_s(plans, ahead, back, pace - ahead - back, everything - pace)
     send = blocks.part("step", "pp")
     # Two sends a micro-batch and chunk; interleaved ones overlap but for the pipeline's ends.
     shown = np.where((plans.vpp > 1) & job.framework.pp_overlap, 0.1, 1.0)

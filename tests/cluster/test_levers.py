@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -152,3 +154,16 @@ def test_slower_attention_kernels_take_their_time_and_no_more() -> None:
     pairs = 8192 * 8193 / 2 * 4 * 4096 * 32
     extra = 3.5 * pairs / BASE.gpu.peak_dense_flops_per_s["bf16"]
     assert steps[1] - steps[0] == pytest.approx(extra, rel=1e-6)
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "zero_bubble", "dualpipe"])
+def test_faster_memory_never_makes_a_host_bound_pipeline_slower(schedule: str) -> None:
+    """The bubbles of schedules that fill it with gradients of weights have those subtracted:
+    shorter ones must not lengthen a step whose pace the host sets. With all experts on a rank
+    the weights' part is the memory's.
+    """
+    job = Job(load_model_config("qwen3-30b-a3b"), 32, 64, 2048)
+    plan = msgspec.convert({"pp": 4, "dp": 8, "schedule": schedule}, Plan)
+    systems = [BASE, *(apply_lever(BASE, "hbm_bandwidth", 1.5**i) for i in range(1, 8))]
+    steps = [f.step_s for f in evaluate(job, plan, Roofline(), systems, DEFAULT)]
+    assert all(b <= a * (1 + 1e-12) for a, b in pairwise(steps))
