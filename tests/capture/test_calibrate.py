@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -90,12 +91,13 @@ def test_a_journal_goes_on_after_a_cut_line_and_only_on_the_same_device(tmp_path
     header = {"device": {"name": "A", "uuid": "1"}, "effort": "tiny", "world_size": 1,
               "software": {"torch": "2.9"}}  # fmt: skip
     assert journal.begin(path, header, 3) == set()
-    first, second = {"op_class": "gemm", "m": 1}, {"op_class": "gemm", "m": 2}
-    journal.add(path, first, {"time_s": 1.0})
+    kind = {"op_class": "gemm", "name": "gemm", "precision": "bf16"}
+    first, second = {**kind, "m": 1}, {**kind, "m": 2}
+    journal.add(path, first, {"time_s": 1.0, "time_sd_s": 0.0})
     with path.open("a") as stream:
         stream.write(json.dumps({"point": second})[:20])  # the power went off
     assert journal.begin(path, header, 3) == {journal.key(first)}
-    journal.add(path, second, {"time_s": 2.0})
+    journal.add(path, second, {"time_s": 2.0, "time_sd_s": 0.0})
     assert [line["point"] for line in journal.read(path)[1]] == [first, second]
     # Another of the same GPUs will do, another kind or another PyTorch will not.
     assert len(journal.begin(path, header | {"device": {"name": "A", "uuid": "2"}}, 3)) == 2
@@ -112,7 +114,7 @@ HEADER = {"device": {"name": "A"}, "effort": "tiny", "world_size": 1, "software"
 
 def test_a_point_that_kills_the_process_is_left_out_in_the_end(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
-    point = {"op_class": "gemm", "m": 1}
+    point = {"op_class": "gemm", "name": "gemm", "precision": "bf16", "m": 1}
     for _ in range(3):
         assert journal.begin(path, HEADER, 2) == set()
         journal.begun(path, point)  # and no more is heard of it
@@ -122,15 +124,46 @@ def test_a_point_that_kills_the_process_is_left_out_in_the_end(tmp_path: Path) -
     assert done == {journal.key(point)}
 
 
-@pytest.mark.parametrize("content", ["[1]\n", '{"points": 1}\n[2]\n{"point": 3}\n"x"\n'])
-def test_a_journal_of_something_else(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"points": "many"}, {"points": None}, {"device": 1}, {"device": {}}, {"world_size": "2"}],
+)
+def test_a_journal_of_something_else(tmp_path: Path, change: dict[str, Any]) -> None:
     path = tmp_path / "j.jsonl"
-    path.write_text(content)
-    if content.startswith("["):
+    for content in ("[1]", json.dumps(HEADER | {"points": 1} | change)):
+        path.write_text(content + "\n")
         with pytest.raises(DataError, match="not the journal"):
             journal.read(path)
-    else:
-        assert journal.read(path)[1] == []
+
+
+def test_what_broke_in_the_middle_costs_its_own_lines_only(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    gemm = {"op_class": "gemm", "name": "gemm", "precision": "bf16"}
+    good = [{"point": {**gemm, "m": m}, "time_s": 1e-5, "time_sd_s": 0.0} for m in (1, 2)]
+    bad: list[Any] = [
+        [2], "x", {"point": 3}, {"point": {"op_class": 3}, "time_s": 1.0, "time_sd_s": 0.0},
+        {**good[0], "point": {**gemm, "m": 3}, "time_s": "fast"},
+        {**good[0], "point": {**gemm, "m": 4}, "time_s": float("nan")},
+        {**good[0], "point": {**gemm, "m": 5}, "time_s": -1.0},
+        {"point": {**gemm, "m": 6}, "time_s": 1.0}, {"point": {**gemm, "m": 7}, "skipped": 1},
+        good[0],  # twice is once
+    ]  # fmt: skip
+    lines = [json.dumps(line) for line in (HEADER | {"points": 9}, good[0], *bad, good[1])]
+    raw = "\n".join(lines).encode()
+    path.write_bytes(raw.replace(b'"x"', b'\x00\xff\xfe{"point"'))
+    assert journal.read(path)[1] == good
+    assert journal.begin(path, HEADER, 9) == {journal.key(line["point"]) for line in good}
+
+
+def test_a_sweep_ends_with_whoever_began_it(tmp_path: Path) -> None:
+    # Killed, it could not end its sweep; the next would find two at work on one journal.
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    path = tmp_path / "j.jsonl"
+    sweep = [sys.executable, "-m", "codesign.capture.calibrate", str(path), "--effort", "tiny"]
+    ended = subprocess.run([*sweep, "--parent", str(gone.pid)], check=False, timeout=60)
+    assert ended.returncode == 1
+    assert journal.read(path)[1] == []
 
 
 def written(out: Path, leave: int) -> list[dict[str, Any]]:

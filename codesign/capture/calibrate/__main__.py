@@ -22,6 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="codesign.capture.calibrate")
     parser.add_argument("journal", type=Path)
     parser.add_argument("--effort", default="standard")
+    parser.add_argument("--parent", type=int, help="process without which the sweep ends")
     options = parser.parse_args()
     gpu = torch.cuda.is_available()
     rank, world = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
@@ -41,7 +42,8 @@ def main() -> None:
         shared: list[Any] = [done]
         dist.broadcast_object_list(shared, src=0)
         done = shared[0]
-    _measure_all(wanted, done, options.journal, device, rank, world)
+    _measure_all([p for p in wanted if journal.key(p) not in done], options.journal, device, rank,
+                 world, options.parent)  # fmt: skip
     if world > 1:
         dist.destroy_process_group()
 
@@ -54,8 +56,8 @@ def _begin(path: Path, header: dict[str, Any], count: int) -> set[str]:
         sys.exit(error.exit_code)
 
 
-def _measure_all(wanted: list[dict[str, Any]], done: set[str], path: Path, device: torch.device,
-                 rank: int, world: int) -> None:  # fmt: skip
+def _measure_all(wanted: list[dict[str, Any]], path: Path, device: torch.device, rank: int,
+                 world: int, parent: int | None) -> None:  # fmt: skip
     groups = {}
     size = 2
     while size <= world:
@@ -64,8 +66,8 @@ def _measure_all(wanted: list[dict[str, Any]], done: set[str], path: Path, devic
         size *= 2
     torch.manual_seed(rank)
     for point in wanted:
-        if journal.key(point) in done:
-            continue
+        if rank == 0 and not _runs(parent):
+            os._exit(1)  # killed: the next one must not find this one at work on the same journal
         together = point["op_class"] == "collective"
         if rank and not together:
             continue
@@ -78,6 +80,15 @@ def _measure_all(wanted: list[dict[str, Any]], done: set[str], path: Path, devic
             # An error of the GPU that stays: every later point would fail of it too.
             sys.stdout.flush()
             os._exit(journal.RESTART)
+
+
+def _runs(pid: int | None) -> bool:
+    """Whether a process is there; None always is."""
+    try:
+        os.kill(os.getpid() if pid is None else pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _result(point: dict[str, Any], device: torch.device, groups: dict[int, Any]) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,21 +32,35 @@ def read(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     Raises DataError if the file is no journal.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # What a broken disk or a crash left in the middle costs its own lines only.
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
         header = json.loads(lines[0])
         assert isinstance(header, dict)
-        assert "points" in header
-    except (OSError, ValueError, IndexError, AssertionError) as error:
+        assert type(header["points"]) is type(header["world_size"]) is int
+        parts = ("device", "software", "environment")
+        assert all(isinstance(header.setdefault(k, {}), dict) for k in parts)
+        assert isinstance(header["device"]["name"], str)
+    except (OSError, ValueError, LookupError, AssertionError) as error:
         raise DataError(f"{path}: not the journal of a calibration; remove it") from error
-    found = []
+    found = {}
     for line in lines[1:]:
-        try:
+        with contextlib.suppress(ValueError):
             entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict) and isinstance(entry.get("point"), dict):
-            found.append(entry)
-    return header, found
+            if _is_result(entry):
+                found[key(entry["point"])] = entry
+    return header, list(found.values())
+
+
+def _is_result(entry: Any) -> bool:
+    """Whether a line is the result of a point."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("point"), dict):
+        return False
+    if not all(isinstance(entry["point"].get(k), str) for k in ("op_class", "name", "precision")):
+        return False
+    if "skipped" in entry:
+        return isinstance(entry["skipped"], str)
+    times = entry.get("time_s"), entry.get("time_sd_s")
+    return all(isinstance(t, int | float) and 0.0 <= t < math.inf for t in times)
 
 
 def begin(path: Path, header: dict[str, Any], count: int) -> set[str]:
@@ -77,7 +93,7 @@ def begin(path: Path, header: dict[str, Any], count: int) -> set[str]:
 def _deadly(path: Path, done: set[str]) -> list[dict[str, Any]]:
     """Points that were begun again and again and never ended."""
     begun: Counter[str] = Counter()
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             entry = json.loads(line)
         except ValueError:

@@ -87,7 +87,8 @@ def calibrate(
 
 def _command(path: Path, effort: str, ranks: int) -> list[str]:
     """What runs the sweep."""
-    module = ["-m", "codesign.capture.calibrate", str(path), "--effort", effort]
+    module = ["-m", "codesign.capture.calibrate", str(path), "--effort", effort,
+              "--parent", str(os.getpid())]  # fmt: skip
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     return [sys.executable, *(launcher if ranks > 1 else []), *module]
 

@@ -22,13 +22,18 @@ def quantize(x: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.T
 
 
 def _multiply(
-    a: tuple[torch.Tensor, torch.Tensor], b: tuple[torch.Tensor, torch.Tensor]
+    a: tuple[torch.Tensor, torch.Tensor], b: tuple[torch.Tensor, torch.Tensor], fast: bool = False
 ) -> torch.Tensor:
-    """(m, k) by (k, n), the second laid out by columns, as the tensor cores take it."""
+    """(m, k) by (k, n), the second laid out by columns, as the tensor cores take it.
+
+    ``fast``: sums stay in the tensor cores' own narrower registers. Recipes for training
+    (Transformer Engine, TorchAO) allow it forward and not for gradients.
+    """
     by_column = b[0].t().contiguous().t()
     return torch._scaled_mm(
-        a[0].contiguous(), by_column, scale_a=a[1], scale_b=b[1], out_dtype=torch.bfloat16
-    )
+        a[0].contiguous(), by_column, scale_a=a[1], scale_b=b[1], out_dtype=torch.bfloat16,
+        use_fast_accum=fast,
+    )  # fmt: skip
 
 
 class Fp8Matmul(torch.autograd.Function):
@@ -39,7 +44,7 @@ class Fp8Matmul(torch.autograd.Function):
         """(m, k), (n, k) to (m, n)."""
         narrow_x, narrow_w = quantize(x, _E4M3), quantize(weight, _E4M3)
         ctx.save_for_backward(*narrow_x, *narrow_w)
-        return _multiply(narrow_x, (narrow_w[0].t(), narrow_w[1]))
+        return _multiply(narrow_x, (narrow_w[0].t(), narrow_w[1]), fast=True)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
