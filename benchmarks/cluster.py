@@ -157,6 +157,7 @@ def others(model: OpTimes, path: Path) -> None:
     print(f"other published runs: {size.size}, median error {np.median(size):.1%}, p90 "
           f"{np.quantile(size, 0.9):.1%}, bias {np.median(errors):+.1%}, over 25 %: "
           f"{(size > 0.25).sum()}")  # fmt: skip
+    memory_errors([p for p in prepared if p.run.allocated_bytes])
 
 
 def write_rows(path: Path, prepared: list[Prepared], held: HeldOut, seen: object) -> None:

@@ -44,6 +44,8 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens_per_s_gpu: float | None = None
     mfu: float | None = None
     """Of the dense bf16 peak, by `summary.model_flops`."""
+    allocated_gib: float | None = None
+    """Peak of the framework's allocator on the fullest GPU, in GiB."""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,8 +85,9 @@ def _run(table: str, index: int, entry: _Entry, models: dict[str, ModelConfig]) 
         gradient_bytes=entry.gradient_bytes, framework=entry.framework,
     )  # fmt: skip
     return Run(
-        table, index, job, plan, entry.system, _step_s(entry, job), release=entry.source,
-        levers=tuple(entry.levers.items()),
+        table, index, job, plan, entry.system, _step_s(entry, job),
+        allocated_bytes=entry.allocated_gib * 2.0**30 if entry.allocated_gib else None,
+        release=entry.source, levers=tuple(entry.levers.items()),
     )  # fmt: skip
 
 

@@ -162,7 +162,8 @@ def test_faster_memory_never_makes_a_host_bound_pipeline_slower(schedule: str) -
     shorter ones must not lengthen a step whose pace the host sets. With all experts on a rank
     the weights' part is the memory's.
     """
-    job = Job(load_model_config("qwen3-30b-a3b"), 32, 64, 2048)
+    shown = Framework(dp_overlap=False)
+    job = Job(load_model_config("qwen3-30b-a3b"), 32, 64, 2048, framework=shown)
     plan = msgspec.convert({"pp": 4, "dp": 8, "schedule": schedule}, Plan)
     systems = [BASE, *(apply_lever(BASE, "hbm_bandwidth", 1.5**i) for i in range(1, 8))]
     steps = [f.step_s for f in evaluate(job, plan, Roofline(), systems, DEFAULT)]

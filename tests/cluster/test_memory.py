@@ -11,8 +11,11 @@ from codesign.cluster.job import Framework, Job, load_model_config
 from codesign.cluster.memory import memory_of
 from codesign.cluster.plan import Plan, Plans
 from codesign.cluster.published import read_bridge, read_steps
+from codesign.cluster.run_file import read_runs
 from codesign.cluster.shares import Shares
 from codesign.hardware import load_system
+
+SHIPPED = Path(__file__).resolve().parents[2] / "benchmarks" / "published_runs.yaml"
 
 
 def _needed(job: Job, plan: Plan) -> float:
@@ -99,3 +102,15 @@ def test_offloaded_layers_leave_the_gpu() -> None:
         for o in (0.0, 0.5)
     ]  # fmt: skip
     assert kept[1] == pytest.approx(kept[0] / 2, rel=0.02)
+
+
+def test_allocated_memory_of_published_steps() -> None:
+    """27 steps of Llama-3.1-405B, DeepSeek-V2 and -V3 cut to four layers on B200, tp, pp, ep, cp
+    and sequences varied (SimuMax 1.2): nothing here is fitted to them.
+    """
+    runs = [r for r in read_runs(SHIPPED) if r.allocated_bytes]
+    assert len(runs) == 27
+    for run in runs:
+        memory = memory_of(Shares.of(run.job, Plans.of([run.plan])))
+        assert run.allocated_bytes is not None
+        assert float(memory.allocated_bytes[0]) == pytest.approx(run.allocated_bytes, rel=0.02)

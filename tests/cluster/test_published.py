@@ -85,3 +85,27 @@ def test_perfect_predictions_score_perfectly(table: Path) -> None:
 def test_parameters_are_named_once() -> None:
     fields = set(Efficiency.__struct_fields__)
     assert set(PRIOR_SD) <= fields
+
+
+def test_a_sparse_model_counted_leanly_is_not_taken_for_adapters(tmp_path: Path) -> None:
+    """gpt-oss-120b, 26.02 on GB200: 428 TFLOP/s at 15,784 tokens/s are 27.1 GFLOP a token. Of
+    5.13 billion active weights without the embedding, 4 FLOPs each would be 20.5, 6 are 30.8.
+    """
+    path = tmp_path / "t.csv"
+    row = "26.02 NeMo Container,DGX-GB200,GPT OSS 120B,64,BF16,1280,4,4096,0,1,1,1,n/a,64,15784,428"
+    path.write_text(f"{HEADER}{row},0,x.md\n", encoding="utf-8")
+    (run,) = read_bridge(path)
+    assert (run.job.name, run.job.lora) == ("gpt-oss-120b", False)
+
+
+def test_models_of_the_step_table_are_cut_to_their_layers(tmp_path: Path) -> None:
+    """SimuMax ran DeepSeek-V3 with four layers, the first of them plain, not the model's three."""
+    path = tmp_path / "steps.csv"
+    path.write_text(
+        "model,layers,tp,pp,dp,cp,ep,sequence,micro_batches,measured_ms,measured_alloc_gib\n"
+        "deepseekv3,4,1,1,8,1,8,4096,8,1101.70,104.30\n", encoding="utf-8",
+    )  # fmt: skip
+    (run,) = read_steps(path)
+    assert (run.job.model.num_hidden_layers, run.job.model.dense_layers) == (4, 1)
+    assert run.job.global_batch == 64
+    assert run.allocated_bytes == 104.30 * 2**30
