@@ -16,6 +16,8 @@ from codesign.workload.config_json import read_config
 from codesign.workload.model_config import ModelConfig
 
 TrainingPrecision = Literal["bf16", "fp8", "fp8_block", "mxfp8", "nvfp4"]
+LARGEST = 10**8
+"""GPUs, sequences of a batch, and tokens of a sequence at most."""
 NARROW: tuple[TrainingPrecision, ...] = ("fp8", "fp8_block", "mxfp8", "nvfp4")
 
 
@@ -84,8 +86,8 @@ class Job(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         for name in ("gpus", "global_batch", "sequence_length"):
-            if not 1 <= getattr(self, name) <= 10**8:
-                raise ValueError(f"{name} = {getattr(self, name)}, expected 1 to 100000000")
+            if not 1 <= getattr(self, name) <= LARGEST:
+                raise ValueError(f"{name} = {getattr(self, name)}, expected 1 to {LARGEST}")
 
     @property
     def tokens(self) -> int:

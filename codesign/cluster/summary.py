@@ -14,7 +14,7 @@ from codesign._common.scores import Z_90, Interval
 from codesign.cluster.candidates import DEFAULT_LIMITS, Limits, enumerate_plans, why_not
 from codesign.cluster.efficiency import DEFAULT, RESIDUAL_SD, Efficiency
 from codesign.cluster.grid import OpTimes, TimeCache
-from codesign.cluster.job import Job
+from codesign.cluster.job import LARGEST, Job
 from codesign.cluster.memory import SPEC_TO_DEVICE
 from codesign.cluster.plan import Plan
 from codesign.cluster.records import ClusterProjection, NeighbourLoss, Placed, SystemProjection
@@ -166,6 +166,8 @@ def scaling_curve(
     cache = TimeCache(model, (system,))
     for gpus in scaling:
         batch = max(round(job.global_batch * gpus / job.gpus), 1)
+        if max(gpus, batch) > LARGEST:
+            continue
         other = msgspec.structs.replace(job, gpus=gpus, global_batch=batch)
         try:
             enumerate_plans(other, limits)

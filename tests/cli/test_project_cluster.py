@@ -106,3 +106,12 @@ def test_what_cannot_be_is_refused_in_one_line(args: tuple[str, ...], says: str)
     assert isinstance(result.exception, UsageError)
     assert says in str(result.exception)
     assert "\n" not in str(result.exception)
+
+
+def test_the_largest_batch_has_a_curve_of_what_is_smaller() -> None:
+    result = _run("llama-3-8b", "--gpus", "8", "--batch", "100000000", "--system", "hgx-h100")
+    assert result.exit_code == 0, result.output
+    assert (
+        "batch in proportion: 2: " in result.output or "batch in proportion: 4: " in result.output
+    )
+    assert "16: " not in result.output.splitlines()[-1]

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from codesign.cluster.job import Framework, Job, load_model_config
-from codesign.cluster.memory import memory_of
+from codesign.cluster.memory import attention_activations, memory_of, plain_activations
 from codesign.cluster.plan import Plan, Plans
 from codesign.cluster.published import read_bridge, read_steps
 from codesign.cluster.run_file import read_runs
 from codesign.cluster.shares import Shares
 from codesign.hardware import load_system
+from codesign.workload.model_config import ModelConfig
 
 SHIPPED = Path(__file__).resolve().parents[2] / "benchmarks" / "published_runs.yaml"
 
@@ -114,3 +115,16 @@ def test_allocated_memory_of_published_steps() -> None:
         memory = memory_of(Shares.of(run.job, Plans.of([run.plan])))
         assert run.allocated_bytes is not None
         assert float(memory.allocated_bytes[0]) == pytest.approx(run.allocated_bytes, rel=0.02)
+
+
+def test_activations_of_gpt_are_those_of_the_paper() -> None:
+    """Korthikanti et al. 2022, arXiv:2205.05198: 34 s b h bytes a layer, 2 of them the masks of
+    two dropouts, which current models have none of; the softmax statistics are 4 s b heads more.
+    """
+    hidden, length, heads = 8192, 2048, 64
+    gpt = ModelConfig(hidden_size=hidden, num_hidden_layers=4, num_attention_heads=heads,
+                      vocab_size=1000, intermediate_size=4 * hidden, gated=False)  # fmt: skip
+    for tp in (1, 8):
+        shares = Shares.of(Job(gpt, tp, 1, length), Plans.of([Plan(tp=tp)]))
+        kept = float((attention_activations(shares) + plain_activations(shares))[0])
+        assert kept == (32 * length * hidden + 4 * length * heads) / tp
