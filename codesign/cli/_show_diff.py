@@ -31,16 +31,21 @@ def diff_view(paths: tuple[Path, Path], chars: tuple[Characterization, Character
         ("", _verdict(found)),
     ]
     listed = changed[:top]
+    # Summaries and benchmarks know no step: their times are those of all that was measured.
+    stepless = any(c.header.step_time_s is None for c in chars)
+    times = "time" if stepless else "time a step"
     view.tables = [
-        ("a step, wall time", ["", *_HEAD], [_cells(c) for c in found.parts]),
-        ("by op class, time a step", ["op class", *_HEAD], [_cells(c) for c in found.classes]),
-        (f"by op, time a step: {len(listed)} of {len(changed)} that changed",
+        (f"by op class, {times}", ["op class", *_HEAD], [_cells(c) for c in found.classes]),
+        (f"by op, {times}: {len(listed)} of {len(changed)} that changed",
          ["op", "op class", *_HEAD, "calls", "a call", "what"],
          [_op_cells(c) for c in listed]),
     ]  # fmt: skip
     totals = _totals(before, after)
     if totals:
-        view.tables.insert(1, ("whole capture", ["", "A", "B", "B / A"], totals))
+        view.tables.insert(0, ("whole capture", ["", "A", "B", "B / A"], totals))
+    if found.parts:
+        parts = [_cells(c) for c in found.parts]
+        view.tables.insert(0, ("a step, wall time", ["", *_HEAD], parts))
     return view, found
 
 

@@ -186,6 +186,17 @@ def test_a_difference_says_what_got_slower_and_how_sure(tmp_path):
     assert "slower" in text
 
 
+def test_a_difference_without_steps_speaks_of_none(tmp_path):
+    """Benchmarks and summaries by kernel: there is no step that their times are of."""
+    paths = saved_pair(tmp_path, 1.2)
+    assert "time a step" in show("--diff", *paths)
+    for path in paths:
+        Characterization.load(path).with_header(step_time_s=None, steps=()).save(path)
+    text = show("--diff", *paths)
+    assert "a step" not in text
+    assert "by op class, time" in text
+
+
 def test_a_difference_as_json(tmp_path):
     data = json.loads(show("--diff", "--json", *saved_pair(tmp_path, 0.5)))
     assert data["kind"] == "difference"

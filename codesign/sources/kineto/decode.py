@@ -11,17 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 import msgspec
 
 from codesign._common.errors import DataError
 from codesign.sources.kineto._bytestream import ByteStream, located_error
+from codesign.sources.kineto._chunk import Chunk, Findings
 from codesign.sources.kineto._mend import EVENT_BOUNDARY, mend_name, mend_quotes, sanitize
 from codesign.sources.kineto._scan import (
     BYTE,
-    LIST,
     OBJECT,
     ONE,
     REFUSED,
@@ -34,7 +34,7 @@ from codesign.sources.kineto._scan import (
     object_end,
     skip,
 )
-from codesign.sources.kineto._typed import EventDecoder, Groups
+from codesign.sources.kineto._typed import EventDecoder
 
 # Large enough for the parser to run long, small enough to stay in the processor's cache.
 WINDOW_BYTES = 1 << 19
@@ -46,44 +46,9 @@ _ARRAY_KEY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _NO_OBJECT = re.compile(rb'(null|true|false|-?[0-9][0-9.eE+-]{0,400}|"[^"\\]{0,4096}")\s*[,\]]')
 _KEY_TRIES = 64
 _RESYNC_TRIES = 32
+_LOST_CAUSES = 50
 _RESYNC_BYTES = 1 << 20
 _MEND_BYTES = 1 << 16
-
-
-@dataclass
-class Findings:
-    """What the reader met on the way; ends up in the quality block."""
-
-    events: int = 0
-    repaired: int = 0
-    dropped: int = 0
-    duplicates: int = 0
-    """Device events that stood in the file twice."""
-    complete: bool = True
-    lapses: set[str] = field(default_factory=set)
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Decoded events and the text that they came from, a JSON list."""
-
-    groups: Groups
-    """By category as written, in file order."""
-    text: bytes
-    offset: int
-    """Byte of the (unpacked) file that ``text[0]`` stands for, give or take repairs."""
-
-    def offset_of(self, category: str, index: int) -> int:
-        """Byte offset in the file of an event of ``groups``. Slow: for messages only."""
-        position = 1
-        seen = -1
-        for event in LIST.decode(self.text):
-            position = skip(self.text, position)
-            seen += (event.cat or "") == category
-            if seen == index:
-                break
-            position, _ = object_end(self.text, position)
-        return self.offset + position
 
 
 @dataclass
@@ -109,6 +74,8 @@ class EventReader:
         self._repair = repair
         self._offset = 0
         self._bare = False
+        self._lost = 0
+        """Malformed events in a row that could not be mended."""
         self._decoder = EventDecoder()
         self.metadata: dict[str, msgspec.Raw] = {}
         self.findings = Findings()
@@ -238,7 +205,10 @@ class EventReader:
         if other := _NO_OBJECT.match(data, position):
             self.findings.dropped += 1
             return other.end(1), None, b""
-        ends = [m.start() + 1 for _, m in zip(range(_RESYNC_TRIES),
+        # What looks like the end of the event may stand inside of it, so further ones are tried,
+        # but not at each of many events that nothing mends.
+        tries = 1 if self._lost > _LOST_CAUSES else _RESYNC_TRIES
+        ends = [m.start() + 1 for _, m in zip(range(tries),
                 EVENT_BOUNDARY.finditer(data, position), strict=False)]  # fmt: skip
         if not ends:
             if not at_end and len(data) - position <= MAX_EVENT_BYTES:
@@ -248,7 +218,6 @@ class EventReader:
                 self.findings.dropped += 1
                 return len(data), None, b""
             ends = [last.start() + 1]
-        # What looks like the end of the event may stand inside of it, so try further ones.
         for end in ends:
             mended = mend_name(data[position:end])
             event = decoded(mended) if mended is not None else None
@@ -257,10 +226,12 @@ class EventReader:
                 event = decoded(mended) if mended is not None else None
             if event is not None and event.ph is not None and mended is not None:
                 self.findings.repaired += 1
+                self._lost = 0
                 return end, event, mended
-        few = len(ends) < _RESYNC_TRIES and len(data) - position < _RESYNC_BYTES
+        few = len(ends) < tries and len(data) - position < _RESYNC_BYTES
         if few and not at_end:
             return None
+        self._lost += 1
         self.findings.dropped += 1
         return next((e for e in ends if event_follows(data, e)), ends[0]), None, b""
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.sources.kineto._bytestream import ByteStream, located_error
+from codesign.sources.kineto._chunk import Chunk, Findings
 from codesign.sources.kineto._times import (
     INVALID_NS,
     MAX_DURATION_NS,
@@ -37,7 +38,7 @@ from codesign.sources.kineto.categories import (
     MEMSET,
 )  # fmt: skip
 from codesign.sources.kineto.classify import inputs_read
-from codesign.sources.kineto.decode import Chunk, EventReader, Findings
+from codesign.sources.kineto.decode import EventReader
 
 T = TypeVar("T")
 _ON_DEVICE = (KERNEL, MEMCPY, MEMSET)

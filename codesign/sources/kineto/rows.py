@@ -289,7 +289,9 @@ class _RowMaker:
             dims["precision"] = classify.precision(op_class, types, kernel_name)
         name = op_name or (classify.short_name(kernel_name) if kernel else kernel_name)
         if op_class == "collective":
-            name = str(dims.get("collective") or name)
+            # Those that nccl-tests does not have (reduce, gather, barrier) as the profiler says.
+            recorded = trace.comms[comm_code].collective if comm_code >= 0 else ""
+            name = str(dims.get("collective") or recorded or name)
         return {
             "op_class": op_class, "name": clean(name) or "unnamed", "kernel": clean(kernel_name),
             "phase": PHASES[phase] or None, "memory_engine": not kernel, **dims,

@@ -12,8 +12,8 @@ import numpy as np
 from codesign._common.errors import DataError
 from codesign._common.files import sha256
 from codesign.hardware import load_system
+from codesign.sources.kineto._chunk import Findings
 from codesign.sources.kineto._duplicates import drop_duplicates
-from codesign.sources.kineto.decode import Findings
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.rank import characterize_rank
 from codesign.sources.nsys._activities import Activities, Names, read_activities

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codesign.sources._protobuf import Buffer
+from codesign.sources.kineto._chunk import Findings
 from codesign.sources.kineto._times import MAX_DURATION_NS, MISSING_ID, Ints
 from codesign.sources.kineto.categories import ANNOTATION, KERNEL, MEMCPY, MEMSET, OP
-from codesign.sources.kineto.decode import Findings
 from codesign.sources.kineto.events import Coder, CommArgs, Trace
 from codesign.sources.xplane._calls import Calls
 from codesign.sources.xplane._space import Event, Line, Plane, Space, read_events

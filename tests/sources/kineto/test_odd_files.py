@@ -12,7 +12,7 @@ import pytest
 
 from codesign._common.errors import DataError
 from codesign.sources import read
-from codesign.sources.kineto import read_kineto
+from codesign.sources.kineto import decode, read_kineto
 from codesign.sources.kineto.metadata import distributed
 from codesign.workload.characterization import Characterization
 from tests.sources.kineto.traces import document, kernel, launch, write
@@ -163,3 +163,35 @@ def test_other_packing_is_named_whatever_the_files_name(
 ) -> None:
     with pytest.raises(DataError, match=rf"{what}.*unpack it"):
         read(put(tmp_path, head + bytes(200), "rank-0.json.gz"))
+
+
+@pytest.mark.parametrize("good", [0, 1])
+def test_many_events_that_nothing_mends_cost_a_bounded_effort_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, good: int
+) -> None:
+    """Bytes that are tried for mending grow with the file, not with its square."""
+    tried = []
+    mend = decode.mend_quotes
+    monkeypatch.setattr(
+        decode, "mend_quotes", lambda piece, *rest: tried.append(len(piece)) or mend(piece, *rest)
+    )
+    sizes = []
+    for count in (1000, 2000):
+        broken = [json.dumps({**EVENTS[0], "name": "Q"}).replace('Q"', 'x" : ')] * count
+        events = [json.dumps(e) for e in EVENTS[:good]]
+        path = put(tmp_path, f"[{', '.join([*events, *broken, *events])}]".encode())
+        tried.clear()
+        if good:
+            assert read_kineto(path, repair=True).header.quality.dropped_events == count
+        else:
+            with pytest.raises(DataError, match="no device activity"):
+                read_kineto(path, repair=True)
+        sizes.append(sum(tried))
+    assert sizes[1] - sizes[0] < 1000 * 2 * len(broken[0])
+
+
+def test_collectives_that_nccl_tests_lacks_keep_their_recorded_name(tmp_path: Path) -> None:
+    told = {"Collective name": "reduce", "In msg nelems": 8, "dtype": "Float", "Group size": 2}
+    event = kernel(0, 10, "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", **told)  # type: ignore[arg-type]
+    row = read_kineto(write(tmp_path, [event])).ops.iloc[0]
+    assert (row["name"], row["op_class"], row["message_bytes"]) == ("reduce", "collective", 32)
