@@ -152,11 +152,14 @@ All kernels of one call of such an op are one op of the characterization.
 """
 
 STEP_ANNOTATIONS: tuple[str, ...] = (
-    r"^(train(ing)?|eval|inference|val(idation)?)?[\s_:/#-]*(step|iter(ation)?|batch)[\s_:/#-]*\d+$",
+    r"^(train(ing)?|eval(uation)?|inference|val(idation)?|global|engine|generat(e|ion)|decode|prefill)?"
+    r"[\s_:/#-]*(step|iter(ation)?|batch)[\s_:/#=-]*\d+$",
     r"^(train|training|model)[\s_]?step$",
     r"^execute_(context_)?\d+",
+    r"^step\[\w",
 )
-"""User annotations that mark steps where there is no ``ProfilerStep#N``."""
+"""User annotations that mark steps where there is no ``ProfilerStep#N``; the first pattern that
+any of a trace's names matches decides."""
 
 COLLECTIVE_NAMES: tuple[tuple[str, str], ...] = (
     (r"dispatch", "dispatch"),

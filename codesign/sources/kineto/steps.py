@@ -87,9 +87,12 @@ def _annotated(trace: Trace, links: Links, device: Ints) -> tuple[list[str], Int
     by = "ProfilerStep"
     if not rows.size:
         by = "annotation"
-        like = [any(p.search(n[:200]) for p in _PATTERNS) for n in trace.names]
-        annotated = ops["kind"] == ANNOTATION
-        rows = np.flatnonzero(annotated & np.array(like or [False])[ops["name"]])
+        annotated = np.flatnonzero(ops["kind"] == ANNOTATION)
+        for pattern in _PATTERNS:
+            like = [pattern.search(n[:200]) is not None for n in trace.names]
+            rows = annotated[np.array(like or [False])[ops["name"][annotated]]]
+            if rows.size:
+                break
     rows = rows[ops["end"][rows] > ops["start"][rows]]
     rows = _own_process(trace, links, device, rows)
     rows = rows[np.argsort(ops["start"][rows], kind="stable")][:_MAX_STEPS]

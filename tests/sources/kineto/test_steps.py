@@ -124,3 +124,34 @@ def test_gaps_of_a_millisecond_are_stalls_and_shorter_ones_are_not(tmp_path: Pat
     assert first.stall_s == pytest.approx((1500 + 300) * 1e-6)
     assert second.stall_s == pytest.approx(900e-6)
     assert first.idle_s == pytest.approx((400 + 1500 + 300) * 1e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["global_step{}", "Iteration={}", "engine step {}", "train/step:{}", "generate_step_{}",
+     "step[DECODE bs={}]", "execute_{}_context_0(sq0sk0sqsq0sqsk0)_generation_4", "Step #{}"],
+)  # fmt: skip
+def test_marks_of_frameworks_are_steps(tmp_path: Path, name: str) -> None:
+    events = [annotation(100 * i, 100, name.format(i)) for i in range(3)]
+    events += [kernel(100 * i + 20, 50) for i in range(3)]
+    header = read_kineto(write(tmp_path, events)).header
+    assert [s.time_s for s in header.steps] == pytest.approx([100e-6] * 3)
+    assert header.quality.steps_by == "annotation"
+
+
+@pytest.mark.parametrize("name", ["epoch {}", "micro_batch_{}", "stepper {}", "layer_{}", "step"])
+def test_other_marks_are_no_steps(tmp_path: Path, name: str) -> None:
+    events = [annotation(100 * i, 100, name.format(i)) for i in range(3)]
+    events += [kernel(100 * i + 20, 50, f"k{i}") for i in range(3)]
+    assert read_kineto(write(tmp_path, events)).header.quality.steps_by == "none"
+
+
+def test_one_kind_of_mark_counts_where_there_are_several(tmp_path: Path) -> None:
+    """An engine marks its steps and, inside of each, what the scheduler chose."""
+    events = [kernel(20, 50), kernel(120, 50)]
+    for i in range(2):
+        events.append(annotation(100 * i, 100, f"execute_{i}_context_0_generation_4"))
+        events.append(annotation(100 * i + 5, 90, "step[DECODE bs=4]"))
+    header = read_kineto(write(tmp_path, events)).header
+    assert [s.time_s for s in header.steps] == pytest.approx([100e-6] * 2)
+    assert not any("begin inside" in w for w in header.quality.warnings)
