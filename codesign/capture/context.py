@@ -106,7 +106,7 @@ class Capture:
             other = threading.get_ident() != thread  # a thread that trains something else
             if window is None or window.done or self._explicit or other:
                 return
-            ends, before = optimizers.stepped(optimizer, window.warm)
+            ends, before = optimizers.stepped(optimizer, window.warm, window.open)
             if before is not None:
                 window.restart(before)
             if ends:

@@ -44,7 +44,8 @@ def _nothing(outcome: Outcome, settings: Settings, program: str,
     if not outcome.statuses:
         return (
             f"{program}: no Python process of it imported PyTorch, so there is nothing to "
-            "capture; python -E, -I and -S shut the capture out"
+            "capture; python -E, -I and -S shut the capture out, and so does what hands no "
+            "environment on (sudo, ssh, docker run): put the command inside of it"
         )
     if any(s["state"] == "not wanted" for s in outcome.statuses):
         return f"none of the ranks {list(settings.ranks or ())} took part; see --ranks"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from codesign.capture.live import Result
 
 
+_OLDEST_TORCH = (2, 5)
+
+
 @dataclass(frozen=True)
 class LiveOptions:
     """What a live run may be told; None where nothing was."""
@@ -173,13 +176,24 @@ def builtin_command(name: str, live: LiveOptions) -> list[str]:
 
 
 def need_torch() -> None:
-    """Raise UsageError where there is no PyTorch."""
+    """Raise UsageError where there is no PyTorch, or one that is too old."""
+    import re
+    from importlib.metadata import PackageNotFoundError, version
+
     from codesign._common.errors import UsageError
 
     if importlib.util.find_spec("torch") is None:
         raise UsageError(
             "this needs PyTorch: run inside a PyTorch container, or pip install 'codesign[live]'"
         )
+    try:
+        found = version("torch")
+    except PackageNotFoundError:  # built in place: nothing says how old it is
+        return
+    numbers = re.match(r"(\d+)\.(\d+)", found)
+    if numbers is not None and (int(numbers[1]), int(numbers[2])) < _OLDEST_TORCH:
+        raise UsageError(f"this needs PyTorch {_OLDEST_TORCH[0]}.{_OLDEST_TORCH[1]} or newer, "
+                         f"not {found}")  # fmt: skip
 
 
 def _settings(live: LiveOptions, marker: str = "optimizer") -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from codesign.cli._common import (
     check_overwrite,
     force_option,
     quiet_option,
+    warn,
     wrote,
 )
 
@@ -73,14 +75,18 @@ def command(
     from codesign.sources.perfdb import PerfDB
 
     db: TrainingSource = PerfDB()
+    calibrated: list[str] = []
     if databases:
         from codesign.sources.calibration import CalibrationDB, JoinedDB
 
-        db = JoinedDB([db, CalibrationDB(databases)])
+        own = CalibrationDB(databases)
+        db, calibrated = JoinedDB([db, own]), own.gpus()
     with Progress("reading kernel tables and fitting", quiet) as progress:
         progress.stage("reading kernel tables and fitting, one to three minutes")
         model = fit(db, exclude=exclude, seed=seed, gpus=gpus or None, framework=framework)
         model.save(output)
+    wanted = [g for g in calibrated if g not in exclude and (not gpus or g in gpus)]
+    _say_left_out(wanted, model.trained_on)
     if not quiet:
         for line in _table(model.content):
             click.echo(line)
@@ -93,6 +99,14 @@ def command(
             progress.stage("diagnostics, about a minute")
             render_diagnostics(diagnose(model, db), diagnostics)
         wrote(diagnostics, quiet)
+
+
+def _say_left_out(calibrated: Sequence[str], trained_on: Sequence[str]) -> None:
+    """A calibration stands in place of the tables of its GPU: too small, it leaves none."""
+    for gpu in calibrated:
+        if gpu not in trained_on:
+            warn(f"{gpu} took no part: its --database, which is used in place of the public "
+                 "tables, has too few rows; calibrate with --preset standard")  # fmt: skip
 
 
 def _check_diagnostics(path: Path, output: Path, force: bool) -> None:

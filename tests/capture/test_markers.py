@@ -54,9 +54,39 @@ def test_the_one_that_steps_least_often_holds_the_others() -> None:
 def test_one_that_comes_late_starts_the_count_anew() -> None:
     # Ten critic steps to one of the generator: the warm-up is over before it shows up.
     critic, generator = Optimizer(), Optimizer()
-    ends = boundaries(([critic] * 10 + [generator]) * 6)
+    ends = boundaries(([critic] * 10 + [generator]) * 8)
     assert len(ends) > 2
     assert {i % 11 for i in ends} == {10}
+
+
+@pytest.mark.parametrize("before", [1, 2, 3, 5])
+def test_one_that_was_put_away_holds_nothing_up(before: int) -> None:
+    # A trial, or layers that are thawed later: the program goes on with another optimizer.
+    first, second = Optimizer(), Optimizer()
+    ends = boundaries([first] * before + [second] * 30)
+    assert len(ends) > 12
+    assert {later - earlier for earlier, later in itertools.pairwise(ends)} == {1}
+    assert ends[-1] == before + 29
+
+
+@pytest.mark.parametrize("critics", [5, 7, 30, 200])
+@pytest.mark.parametrize("turn", ["critics first", "generator first"])
+def test_a_slow_one_is_waited_for_in_the_end(critics: int, turn: str) -> None:
+    critic, generator = Optimizer(), Optimizer()
+    one = [critic] * critics + [generator]
+    order = (one if turn == "critics first" else one[::-1]) * 16
+    ends = boundaries(order)
+    assert len(ends) > 6
+    assert {order[i] for i in ends} == {generator}
+
+
+def test_what_a_step_is_does_not_change_while_it_is_profiled() -> None:
+    a, b, c = Optimizer(), Optimizer(), Optimizer()
+    steps = markers.OptimizerSteps()
+    for i in range(8):
+        steps.stepped((a, b)[i % 2], decide=i > 3)
+    told = [steps.stepped(one, True, fixed=True) for one in (a, c, c, b, *[a] * 50, b)]
+    assert told == [(False, None)] * 3 + [(True, None)] + [(False, None)] * 50 + [(True, None)]
 
 
 @pytest.mark.parametrize(

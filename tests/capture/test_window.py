@@ -184,6 +184,27 @@ def test_steps_recorded_into_a_gpu_graph_are_none(
     assert not one.done
 
 
+def test_the_gpu_is_waited_for_at_the_borders_of_what_is_timed_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its work lags behind the host: a border without waiting gives one step's work to another,
+    # and waiting after every step would take from the program that it runs ahead.
+    for name, value in (
+        ("is_available", True), ("is_initialized", True), ("is_current_stream_capturing", False),
+    ):  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    monkeypatch.setattr(window.facts, "device", lambda: {"type": "cpu"})
+    monkeypatch.setattr(window.facts, "software", dict)
+    one = Window(Settings(str(tmp_path), steps=4, warmup=2, baseline=3), Status(str(tmp_path)))
+    waited: list[int] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: waited.append(one.count))
+    steps(one, 14)
+    # The warm-up ends with 2, the baseline with 5, the profiler has settled with 6, 10 is the last.
+    # PyTorch's profiler itself may wait where it starts and ends.
+    assert sorted(set(waited)) == [2, 5, 6, 10]
+    assert status(tmp_path)["state"] == "saved"
+
+
 def test_whatever_goes_wrong_in_the_capture_the_program_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from codesign._common.errors import UsageError
+
 # The module that holds the command line sends the signal itself: in the middle of its own import.
 LOADING = """
 import os, signal, sys
@@ -62,3 +64,28 @@ def test_after_loading_ctrl_c_is_one_line_again(monkeypatch: pytest.MonkeyPatch)
         assert seen == [signal.default_int_handler]
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ("found", "fits"),
+    [
+        ("2.4.1", False),
+        ("1.13.0", False),
+        ("2.5.0a0+e000cf0ad9.nv24.10", True),
+        ("2.13.0+cpu", True),
+        ("10.0", True),
+        ("git1234", True),
+    ],
+)
+def test_a_pytorch_that_is_too_old_is_said(
+    monkeypatch: pytest.MonkeyPatch, found: str, fits: bool
+) -> None:
+    from codesign.cli._live import need_torch
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
+    monkeypatch.setattr("importlib.metadata.version", lambda _: found)
+    if fits:
+        need_torch()
+    else:
+        with pytest.raises(UsageError, match=r"2\.5 or newer"):
+            need_torch()

@@ -109,3 +109,25 @@ def test_diagnostics_that_cannot_be_written_stop_before_the_fit(
     assert "given twice" in str(same.exception)
     assert not model.exists()
     assert page.read_text() == "precious"
+
+
+def test_a_calibration_that_is_too_small_to_count_is_named(
+    runner: CliRunner, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Calibrated:
+        def __init__(self, paths) -> None:
+            assert [p.name for p in paths] == ["own.parquet"]
+
+        def gpus(self) -> list[str]:
+            return ["v100-sxm"]
+
+    monkeypatch.setattr("codesign.sources.calibration.CalibrationDB", Calibrated)
+    monkeypatch.setattr("codesign.sources.calibration.JoinedDB", lambda databases: databases[0])
+    own = tmp_path / "own.parquet"
+    own.write_bytes(b"")
+    run = ["-q", "-o", str(tmp_path / "m.json"), "--database", str(own)]
+    result = runner.invoke(command, run)
+    assert result.exit_code == 0, result.output
+    assert "warning: v100-sxm took no part" in result.output
+    result = runner.invoke(command, [*run, "--force", "--gpus", "h100-sxm"])
+    assert "took no part" not in result.output

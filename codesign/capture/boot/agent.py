@@ -57,7 +57,8 @@ class Agent:
     def _optimizer_stepped(self, optimizer: Any) -> None:
         if self.window.done:
             return
-        ends, before = self.optimizers.stepped(optimizer, self.window.warm)
+        window = self.window
+        ends, before = self.optimizers.stepped(optimizer, window.warm, window.open)
         if before is not None:
             self.window.restart(before)
         if ends:

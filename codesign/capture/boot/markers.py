@@ -45,42 +45,67 @@ class OptimizerSteps:
 
     Of all that stepped during the warm-up the one that did least often, since a workload's
     step holds them all; among equals the one that came last in the first round. An optimizer
-    that shows up later starts the choice anew.
+    that shows up later starts the choice anew; one that others leave far behind, since the
+    program has put another in its place, is forgotten.
     """
 
     def __init__(self) -> None:
-        self._order: list[int] = []
         self.counts: dict[int, int] = {}
+        """Steps of each, in the order of their first ones."""
         self.names: dict[int, str] = {}
         self._chosen: int | None = None
         self._switched = False
+        self._behind: dict[int, int] = {}
+        self._patience = 6
 
-    def stepped(self, optimizer: Any, decide: bool) -> tuple[bool, int | None]:
+    def stepped(
+        self, optimizer: Any, decide: bool, fixed: bool = False
+    ) -> tuple[bool, int | None]:  # fmt: skip
         """Count one; returns (this ends a step, steps that ended before if they were miscounted).
 
-        ``decide``: the warm-up is over, so it is time to choose.
+        ``decide``: the warm-up is over, so it is time to choose. ``fixed``: steps are being
+        profiled, so that what a step is must not change any more.
         """
         key = id(optimizer)
+        if fixed and self._chosen is not None:
+            return key == self._chosen, None
         new = key not in self.counts
-        if new:
-            self._order.append(key)
-            self.names[key] = type(optimizer).__name__
+        self.names[key] = type(optimizer).__name__
         self.counts[key] = self.counts.get(key, 0) + 1
+        if self._leader_is_gone(key) or (new and self._chosen is not None):
+            self._anew()
+            return False, 0
+        first = next(iter(self.counts))
         if self._chosen is None and decide:
             fewest = min(self.counts.values())
-            self._chosen = [k for k in self._order if self.counts[k] == fewest][-1]
+            self._chosen = [k for k, n in self.counts.items() if n == fewest][-1]
             # The steps so far ended with the first one; what began then is no whole step.
-            self._switched = self._chosen != self._order[0]
+            self._switched = self._chosen != first
+            self._behind = {}
         if self._chosen is None:
-            return key == self._order[0], None
-        if new and key != self._chosen:
-            self._chosen = None
-            self.counts = dict.fromkeys(self.counts, 1)
-            return False, 0
+            return key == first, None
         if key != self._chosen:
             return False, None
         switched, self._switched = self._switched, False
         return True, self.counts[key] - 1 if switched else None
+
+    def _leader_is_gone(self, key: int) -> bool:
+        """Whether the one that ends steps has not been seen for long; then it is forgotten."""
+        leader = next(iter(self.counts)) if self._chosen is None else self._chosen
+        self._behind[key] = self._behind.get(key, 0) + 1
+        if key == leader:
+            self._behind = {}
+        if self._behind.get(key, 0) <= self._patience:
+            return False
+        self._patience *= 4  # it may only be slow, and come again
+        del self.counts[leader]
+        return True
+
+    def _anew(self) -> None:
+        self._chosen = None
+        self._switched = False
+        self._behind = {}
+        self.counts = dict.fromkeys(self.counts, 1)
 
 
 def on_optimizer(stepped: Callable[[Any], None]) -> Callable[[], None]:
