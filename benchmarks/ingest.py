@@ -183,6 +183,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         keep = options.keep or Path(folder)
+        keep.mkdir(parents=True, exist_ok=True)
         plain, packed = (keep / f"trace-{options.mb:g}.json{end}" for end in ("", ".gz"))
         for path in (plain, packed):
             if not path.exists():

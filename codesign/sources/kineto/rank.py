@@ -16,6 +16,7 @@ from codesign.sources.kineto import metadata
 from codesign.sources.kineto._times import Ints
 from codesign.sources.kineto.accounting import capture_totals, kinds_of, step_times
 from codesign.sources.kineto.alignment import Collectives
+from codesign.sources.kineto.bounds import DOUBTFUL_SHARE, above_peak
 from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.collectives import identity
 from codesign.sources.kineto.events import Trace
@@ -105,6 +106,9 @@ def examine_rank(
     steps = len(lead.steps.names)
     rows, row_of = build_rows(trace, links, lead.activities, lead.claims, steps)
     ops = add_work(ops_frame(_placed(rows, system)))
+    text, share = above_peak(ops, system)
+    if text is not None:
+        notes.warn(text, *(["flops"] if share > DOUBTFUL_SHARE else []))
     evidence = Evidence(trace, links, lead.activities, lead.clipped, lead.steps, lead.times, ops)
     totals = capture_totals(trace, lead.activities)
     latency = launch_latency_ns(evidence)
