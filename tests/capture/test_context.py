@@ -159,3 +159,39 @@ def test_what_another_thread_trains_does_not_end_steps() -> None:
             layers[0](torch.randn(4, 8)).sum().backward()
             own.step()
     assert run.characterization.header.quality.steps_found == 2
+
+
+def test_optimizers_that_step_inside_of_the_backward_pass() -> None:
+    # Started or ended in there, the profiler would take the interpreter down.
+    before = torch.autograd._engine_run_backward
+    model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.Linear(256, 256))
+    for parameter in model.parameters():
+        own = torch.optim.SGD([parameter], lr=0.1)
+
+        def hook(p: torch.Tensor, own: torch.optim.Optimizer = own) -> None:
+            own.step()
+            own.zero_grad()
+
+        parameter.register_post_accumulate_grad_hook(hook)
+    with codesign.capture(steps=3, warmup=1, baseline=1) as run:
+        passes = 0
+        while not run.done:
+            model(torch.randn(64, 256)).sum().backward()
+            passes += 1
+    # One warms up, one is the baseline, one lets the profiler settle.
+    assert passes == 6
+    assert run.characterization.header.quality.steps_found == 3
+    assert hardware_flops(run.characterization.ops) == 5 * 2 * 64 * 256 * 256
+    assert torch.autograd._engine_run_backward is before
+
+
+def test_no_step_ends_in_the_middle_of_a_backward_pass() -> None:
+    x = torch.ones(4, requires_grad=True)
+    with codesign.capture(steps=2, warmup=1, baseline=0) as run:
+        for _ in range(4):
+            assert not run.done
+            y = x * 2
+            y.register_hook(lambda _: capture_package.step())
+            y.sum().backward()
+            capture_package.step()
+        assert run.done

@@ -98,7 +98,7 @@ class OptimizerSteps:
         if self._behind.get(key, 0) <= self._patience:
             return False
         self._patience *= 4  # it may only be slow, and come again
-        del self.counts[leader]
+        self.counts = {key: 1}  # and so may others
         return True
 
     def _anew(self) -> None:
@@ -108,18 +108,75 @@ class OptimizerSteps:
         self.counts = dict.fromkeys(self.counts, 1)
 
 
+def in_backward() -> bool:
+    """Whether this thread is inside of a backward pass, where no profiler may start or end.
+
+    Autograd puts back the thread's state after each of its nodes: the profiler would lose its own.
+    """
+    import torch
+
+    task: int = torch._C._current_graph_task_id()
+    return task != -1
+
+
+class InBackward:
+    """Stands for all optimizers that step while gradients come, each with its own parameters."""
+
+
 def on_optimizer(stepped: Callable[[Any], None]) -> Callable[[], None]:
-    """Call ``stepped`` with every optimizer that has stepped; returns what ends that."""
+    """Call ``stepped`` with every optimizer that has stepped; returns what ends that.
+
+    Those that step inside of a backward pass count as one, when the pass is over.
+    """
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
+    inside: list[InBackward] = []
+
     def hook(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
-        stepped(optimizer)
+        if not in_backward():
+            stepped(optimizer)
+        elif not inside:
+            inside.append(together)
 
+    def after() -> None:
+        if inside and not in_backward():
+            stepped(inside.pop())
+
+    together = InBackward()
     hook._torchdynamo_disable = True  # type: ignore[attr-defined] # a compiled step is not traced in here
-
     handle = register_optimizer_step_post_hook(hook)
-    remove: Callable[[], None] = handle.remove
+    restore = _after_backward(after)
+
+    def remove() -> None:
+        handle.remove()
+        restore()
+
     return remove
+
+
+def _after_backward(after: Callable[[], None]) -> Callable[[], None]:
+    """Call ``after`` whenever a backward pass has ended; returns what ends that."""
+    from torch import autograd
+
+    name = "_engine_run_backward"
+    original = getattr(autograd, name, None)
+    if original is None:  # another version of PyTorch: such steps are not found
+        return lambda: None
+
+    @functools.wraps(original)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        after()
+        return result
+
+    wrapped._torchdynamo_disable = True  # type: ignore[attr-defined]
+    setattr(autograd, name, wrapped)
+
+    def restore() -> None:
+        if getattr(autograd, name) is wrapped:
+            setattr(autograd, name, original)
+
+    return restore
 
 
 def on_forward(boundary: Boundary) -> None:

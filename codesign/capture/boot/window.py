@@ -10,6 +10,7 @@ from pathlib import Path
 
 from . import profiling
 from . import status as facts
+from .markers import in_backward
 from .settings import Settings
 from .shield import shielded, when_thread_ends
 from .status import Status
@@ -71,6 +72,8 @@ class Window:
         try:
             if _recording():
                 return  # into a CUDA graph: nothing was run, and nothing may wait for it
+            if in_backward():
+                return  # such as a forward pass done again: no step ends in the middle of one
             if self._asked:
                 self._close(self._asked)
             else:
