@@ -26,7 +26,7 @@ KERNEL_CLASSES: tuple[tuple[str, str], ...] = (
      "copy"),
     (r"triton_(poi|for)_", "elementwise"),
     # Routing of tokens to experts; scans of state-space models are no reductions.
-    (r"moe_align|moe_fused_gate|combined_routing|moe::dev::(routing|finalize)|finalizemoerouting"
+    (r"moe_align|moe_fused_gate|topk_?gating|combined_routing|moe::dev::(routing|finalize)|finalizemoerouting"
      r"|routing(main|indices|init|cluster)\w*kernel", "reduction"),
     (r"expandinputrows|\bep_(gather|scatter)|_ep_(gather|scatter)|sort_chunks_by|req_to_token",
      "copy"),
@@ -40,7 +40,7 @@ KERNEL_CLASSES: tuple[tuple[str, str], ...] = (
      r"|(set|write|copy|store)_\w*kv_?(buffer|cache)", "copy"),
     # FlashInfer's name space holds more than attention.
     (r"flash(?!infer)|fmha|attn|attention|(?<![a-z])mla_|_mla|sdpa|sdp_|splitkv|mqa_logits"
-     r"|(prefill|decode)with\w*kv|mergestates|_fwd_(grouped_)?kernel_stage|delta_rule"
+     r"|(prefill|decode)_?with\w*kv|(?<![a-z])mm?ha(?![a-z])|mergestates|_fwd_(grouped_)?kernel_stage|delta_rule"
      r"|chunk_scaled_dot_kkt|chunk_fwd_kernel_o", "attention"),
     (r"rotary|apply_?rope|_rope|rope_", "elementwise"),
     (r"(layer|rms)_?norm\w*quant", "norm"),
@@ -57,7 +57,7 @@ KERNEL_CLASSES: tuple[tuple[str, str], ...] = (
      r"|_mm_kernel|mm_persistent|(?<![a-z])bmm_|mul_mat_|machete|marlin|llmm1|hipblas", "gemm"),
     (r"(l2|lp|max)normfunctor", "reduction"),
     (r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|\bbn_(fw|bw)|rowwisemoments"
-     r"|gammabeta|cucomputegradinput|ln_(fwd|bwd)|norm_kernel|_norm_|rsqrt", "norm"),
+     r"|gammabeta|(?<![a-z])l2norm|cucomputegradinput|ln_(fwd|bwd)|norm_kernel|_norm_|rsqrt", "norm"),
     (r"soft_?max", "softmax"),
     (r"direct_copy|catarray|copy_kernel|memcpy|memset|transpose|permute|tofloat|copydevice"
      r"|copybuffer|fillbuffer|batchedcopy|pad_kernel|index_put|index_copy|slice_kernel"
@@ -77,15 +77,18 @@ KERNEL_PRECISIONS: tuple[tuple[str, str], ...] = (
     (r"mxfp8|mx_?f8|vec32ue8m0", "mxfp8"),
     (r"e4m3|e5m2|fp8(?!kvcachedatatype)|_f8_|float8|f8f8"
      r"|cijk_\w*?_[fb]8|_qq[a-z]{1,3}_|nvjet_(sm\d+_)?qq", "fp8"),
-    (r"bf16|bfloat16|df16b|nvjet_(sm\d+_)?t|cijk_\w*?_B_?[BS]_?S?_", "bf16"),
+    (r"bf16|bfloat16|df16b|nvjet_(sm\d+_)?t|cijk_\w*?_B_?[BS]_?S?_"
+     r"|cijk_[a-z]+_[a-z]+_bbh?_", "bf16"),
     (r"tf32|tfloat32|nvjet_(sm\d+_)?s", "tf32"),
-    (r"f16|fp16|half|(?<![a-z])hgemm|h884|h1688|h16816|nvjet_(sm\d+_)?h|cijk_\w*?_H_?[HS]_?S?_",
-     "fp16"),
+    (r"f16|fp16|half|(?<![a-z])hgemm|h884|h1688|h16816|nvjet_(sm\d+_)?h|cijk_\w*?_H_?[HS]_?S?_"
+     r"|cijk_[a-z]+_[a-z]+_hbh?_", "fp16"),
     (r"tensorop_s\d+|s1688gemm|s1688fprop|s1688(dgrad|wgrad)", "tf32"),
     # Letters before the mark are another word's: "GroupedGemm" is no dgemm.
-    (r"int8|imma|(?<![a-z])s8_|_i8|(?<![a-z])igemm|\bchar\b(?!\s*\*)", "int8"),
-    (r"(?<![a-z])dgemm|double(?!_?buf)|(?<![a-z])f64", "fp64"),
-    (r"(?<![a-z])sgemm|scudnn|f32|float|ffma|simt|cijk_\w*?_S_?S?_", "fp32"),
+    (r"int8|imma|4xi8|(?<![a-z])s8_|_i8|(?<![a-z])igemm|\bchar\b(?!\s*\*)", "int8"),
+    (r"(?<![a-z])dgemm|double(?!_?buf)|(?<![a-z])f64|cijk_[a-z]+_[a-z]+_d[bd]_",
+     "fp64"),
+    (r"(?<![a-z])sgemm|scudnn|f32|float|ffma|simt|cijk_\w*?_S_?S?_|cijk_[a-z]+_[a-z]+_sb_",
+     "fp32"),
 )  # fmt: skip
 """Kernel name -> precision of the multiply inputs, where the op's types do not say."""
 

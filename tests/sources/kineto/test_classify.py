@@ -60,6 +60,11 @@ _KERNELS = {
     "void at::native::(anonymous namespace)::indexSelectLargeIndex<c10::BFloat16>": "embedding",
     "void implicit_convolve_sgemm<float, float, 1024, 6, 7, 3, 3, 5, 1>": "conv",
     "volta_scudnn_winograd_128x128_ldg1_ldg4_relu_tile148t_nt_v1": "conv",
+    "batch_decode_with_paged_kv_cache_kernel": "attention",
+    "kernel_mha": "attention",
+    "void mmha::masked_multihead_attention_kernel<__half, 128>": "attention",
+    "void vllm::moe::topkGatingSoftmax<4, 64, 4, 16, int>(float const*)": "reduction",
+    "l2norm_fwd_kernel": "norm",
     "some_vendor_thing": "other",
 }  # fmt: skip
 

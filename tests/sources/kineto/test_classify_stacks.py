@@ -357,6 +357,15 @@ def test_class(name: str, expected: str) -> None:
         ("ampere_hgemm_128x64_tn", "fp16"),
         ("nvjet_sm100_qqtst_128x128x128_Avec32UE8M0_Bvec32UE8M0_TNT", "mxfp8"),
         ("_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0E", "bf16"),
+        # Tensile before data types of inputs and outputs stood apart: B batched, H accumulates
+        # in a higher precision.
+        ("Cijk_Ailk_Bljk_SB_MT64x64x16_SE_APM1_AF0EM1", "fp32"),
+        ("Cijk_Ailk_Bljk_DB_MT64x64x8_SE", "fp64"),
+        ("Cijk_Ailk_Bljk_HB_MT64x64x16_SE", "fp16"),
+        ("Cijk_Alik_Bljk_HBH_MT128x128x16_MI32x32x8x1_SE", "fp16"),
+        ("Cijk_Alik_Bljk_BBH_MT128x128x16_MI32x32x4x2_SE", "bf16"),
+        ("Cijk_Ailk_Bljk_4xi8BH_MT64x64x8_SE", "int8"),
+        ("Cijk_Ailk_Bljk_ZB_MT64x64x8_SE", None),
     ],
 )  # fmt: skip
 def test_precision(name: str, expected: str | None) -> None:
