@@ -26,7 +26,7 @@ KERNEL_CLASSES: tuple[tuple[str, str], ...] = (
      "copy"),
     (r"triton_(poi|for)_", "elementwise"),
     # Routing of tokens to experts; scans of state-space models are no reductions.
-    (r"moe_align|moe_fused_gate|topk_?gating|combined_routing|moe::dev::(routing|finalize)|finalizemoerouting"
+    (r"moe_align|moe_fused_gate|combined_routing|moe::dev::(routing|finalize)|finalizemoerouting"
      r"|routing(main|indices|init|cluster)\w*kernel", "reduction"),
     (r"expandinputrows|\bep_(gather|scatter)|_ep_(gather|scatter)|sort_chunks_by|req_to_token",
      "copy"),
@@ -57,7 +57,8 @@ KERNEL_CLASSES: tuple[tuple[str, str], ...] = (
      r"|_mm_kernel|mm_persistent|(?<![a-z])bmm_|mul_mat_|machete|marlin|llmm1|hipblas", "gemm"),
     (r"(l2|lp|max)normfunctor", "reduction"),
     (r"layer_?norm|rms_?norm|batch_?norm|group_?norm|instance_?norm|\bbn_(fw|bw)|rowwisemoments"
-     r"|gammabeta|(?<![a-z])l2norm|cucomputegradinput|ln_(fwd|bwd)|norm_kernel|_norm_|rsqrt", "norm"),
+     r"|gammabeta|(?<![a-z])l2norm|cucomputegradinput|ln_(fwd|bwd)|norm_kernel|_norm_|rsqrt",
+     "norm"),
     (r"soft_?max", "softmax"),
     (r"direct_copy|catarray|copy_kernel|memcpy|memset|transpose|permute|tofloat|copydevice"
      r"|copybuffer|fillbuffer|batchedcopy|pad_kernel|index_put|index_copy|slice_kernel"

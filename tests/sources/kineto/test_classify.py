@@ -63,7 +63,6 @@ _KERNELS = {
     "batch_decode_with_paged_kv_cache_kernel": "attention",
     "kernel_mha": "attention",
     "void mmha::masked_multihead_attention_kernel<__half, 128>": "attention",
-    "void vllm::moe::topkGatingSoftmax<4, 64, 4, 16, int>(float const*)": "reduction",
     "l2norm_fwd_kernel": "norm",
     "some_vendor_thing": "other",
 }  # fmt: skip
