@@ -30,7 +30,9 @@ _SECONDS = {
 }  # fmt: skip
 _TOTAL = re.compile(r"Total Time\s*(?:\((\w+)\))?")
 _MEAN = re.compile(r"(?:Avg|Average)\s*(?:\((\w+)\))?")
-_COUNTS = ("Instances", "Count", "Num Calls")
+_COUNTS = ("Instances", "Count")
+_HOST_COUNT = "Num Calls"
+"""Of calls on the host (cuda_api_sum, osrt_sum): their time is no device time."""
 _NAMES = ("Name", "Operation")
 _NO_STEPS = Reliability(False, ("a summary over the whole capture: it has no time line",))
 _MAX_ROWS = 1_000_000
@@ -46,6 +48,8 @@ class _Layout:
     mean_unit_s: float
     count: int
     name: int
+    category: int | None
+    """Where calls of the host stand between the device's (cuda_api_gpu_sum)."""
 
 
 def read_nsys_stats(
@@ -105,19 +109,26 @@ def _op(count: float, kernel: str, total_s: float, source: str) -> dict[str, obj
 def _table(path: Path) -> Iterator[tuple[float, str, float]]:
     """(count, kernel, seconds) of every row."""
     layout: _Layout | None = None
+    host = False
     reader = csv.reader(csv_lines(path))
     try:
         for cells in reader:
             if layout is None:
+                host |= _HOST_COUNT in map(str.strip, cells)
                 layout = _layout(cells, path, reader.line_num)
             elif len(cells) <= 1:
                 break  # the table ends with an empty line; another report may follow
             elif reader.line_num > _MAX_ROWS:
                 raise DataError(f"{path}: over {_MAX_ROWS} lines: not a summary by kernel")
-            else:
+            elif not _of_host(cells, layout):
                 yield _row(cells, layout, path, reader.line_num)
     except csv.Error as error:
         raise DataError(f"{path}: not a CSV table: {error}") from error
+    if layout is None and host:
+        raise DataError(
+            f"{path}: a summary of calls on the host (cuda_api_sum, osrt_sum), which is no time of "
+            "a device; make one of kernels with --report cuda_gpu_kern_sum"
+        )
     if layout is None:
         raise DataError(
             f"{path}: no table of `nsys stats --format csv` (Total Time, Instances, Name); "
@@ -133,11 +144,19 @@ def _layout(cells: list[str], path: Path, line: int) -> _Layout | None:
     name = next((titles.index(c) for c in _NAMES if c in titles), None)
     if total is None or count is None or name is None:
         return None
+    if titles[count] == "Count" and titles[name] == "Name":
+        return None  # of OpenMP regions; copies are operations
     mean = next((i for i, t in enumerate(titles) if _MEAN.fullmatch(t)), None)
     return _Layout(
         total, _unit(_TOTAL, titles[total], path, line), mean,
         _unit(_MEAN, titles[mean], path, line) if mean is not None else 1.0, count, name,
+        titles.index("Category") if "Category" in titles else None,
     )  # fmt: skip
+
+
+def _of_host(cells: list[str], layout: _Layout) -> bool:
+    place = layout.category
+    return place is not None and place < len(cells) and cells[place].strip().endswith("_API")
 
 
 def _unit(pattern: re.Pattern[str], title: str, path: Path, line: int) -> float:

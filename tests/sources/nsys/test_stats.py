@@ -112,3 +112,47 @@ def test_mutated_tables_give_a_result_or_one_error(
     except CodesignError as error:
         told = str(error)
     assert "\n" not in told
+
+
+HOST = (
+    "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n"
+    "90.0,9000,3,3000.0,cudaDeviceSynchronize\n10.0,1000,5,200.0,cudaLaunchKernel\n"
+)
+DEVICE = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n100.0,6000,3,2000.0,sgemm\n"
+
+
+def test_calls_on_the_host_are_no_device_time(tmp_path: Path) -> None:
+    path = tmp_path / "cuda_api_sum.csv"
+    path.write_text(HOST)
+    with pytest.raises(DataError, match=r"calls on the host.*cuda_gpu_kern_sum"):
+        read_nsys_stats(path)
+
+
+def test_of_all_reports_in_one_file_the_kernels_count(tmp_path: Path) -> None:
+    """As ``nsys stats`` prints them one after the other."""
+    path = tmp_path / "all.csv"
+    path.write_text(f"Processing [a.sqlite] with [cuda_api_sum.py]...\n{HOST}\n{DEVICE}\n{HOST}")
+    char = read_nsys_stats(path)
+    assert list(char.ops["kernel"]) == ["sgemm"]
+    assert char.header.totals["kernel_time_s"] == pytest.approx(6e-6)
+
+
+def test_rows_of_the_host_between_those_of_the_device_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "cuda_api_gpu_sum.csv"
+    path.write_text(
+        "Time (%),Total Time (ns),Instances,Avg (ns),Category,Operation\n"
+        "60.0,9000,3,3000.0,CUDA_API,cudaLaunchKernel\n"
+        "30.0,6000,3,2000.0,CUDA_KERNEL,sgemm\n"
+        "10.0,500,1,500.0,MEMORY_OPER,[CUDA memcpy Host-to-Device]\n"
+    )
+    ops = read_nsys_stats(path).ops.set_index("kernel")
+    assert ops["time_s"].to_dict() == pytest.approx(
+        {"sgemm": 6e-6, "[CUDA memcpy Host-to-Device]": 0.5e-6}
+    )
+
+
+def test_regions_of_openmp_are_no_kernels(tmp_path: Path) -> None:
+    path = tmp_path / "openmp_sum.csv"
+    path.write_text("Time (%),Total Time (ns),Count,Avg (ns),Name\n100.0,9000,3,3000.0,Parallel\n")
+    with pytest.raises(DataError, match="no table"):
+        read_nsys_stats(path)
