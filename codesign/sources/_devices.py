@@ -17,9 +17,10 @@ def system_name(
     GPU that the device names say; an unknown, missing or mixed one is None with a
     warning, never a guess. Raises UsageError if ``given`` is no system.
     """
-    if given is not None:
-        return load_system(given).name, ()
     names = sorted({d for d in devices if d})
+    if given is not None:
+        told = (contradiction(given, name) for name in names)
+        return load_system(given).name, tuple(t for t in told if t is not None)
     if not names:
         return None, ("no device name was recorded; pass --system",)
     if len(names) > 1:
@@ -29,6 +30,23 @@ def system_name(
         return system_of_gpu(_gpu_name(names[0])).name, ()
     except UsageError as error:
         return None, (str(error),)
+
+
+def contradiction(system: str, device: str | None) -> str | None:
+    """A warning if the device that was recorded is known and another than the system's."""
+    if device is None:
+        return None
+    try:
+        recorded = _gpu_name(device)
+    except UsageError:
+        return None
+    stated = load_system(system)
+    if stated.gpu.name == recorded:
+        return None
+    return (
+        f"{device} was recorded, but --system {stated.name} is made of {stated.gpu.name}: peaks "
+        "and bandwidths are taken from there"
+    )
 
 
 def _gpu_name(device: str) -> str:

@@ -297,3 +297,10 @@ def test_numbers_of_another_locale_are_named_and_not_passed_over(tmp_path: Path)
     line = text[: text.index(ROW.replace(".", ","))].count("\n") + 1
     with pytest.raises(DataError, match=rf"run\.log:{line}: no row of the table can be read"):
         read_nccl_tests(log(tmp_path, text))
+
+
+def test_ranks_on_another_device_than_the_system_are_said(tmp_path: Path) -> None:
+    path = log(tmp_path, start() + ranks() + NEW_HEADER + ROW + SUMMARY)
+    (warning,) = read_nccl_tests(path, system="hgx-h200").header.quality.warnings
+    assert warning.startswith("NVIDIA H100 80GB HBM3 was recorded, but --system hgx-h200")
+    assert not read_nccl_tests(path, system="hgx-h100").header.quality.warnings

@@ -12,6 +12,7 @@ import pandas as pd
 
 from codesign._common.errors import DataError, UsageError
 from codesign.hardware import gpu_of_device, load_system, system_of_gpu
+from codesign.sources._devices import contradiction
 from codesign.sources.kineto import metadata
 from codesign.sources.kineto._times import Ints
 from codesign.sources.kineto.accounting import capture_totals, kinds_of, step_times
@@ -95,7 +96,10 @@ def examine_rank(
     ]
     lead = max(devices, key=lambda d: _kernel_ns(trace, d.activities))
     name = metadata.device_name(trace.metadata, lead.label)
-    system = system if system is not None else _system_of(name, notes)
+    if system is None:
+        system = _system_of(name, notes)
+    elif text := contradiction(system, name):
+        notes.warn(text)
     if len(devices) > 1:
         notes.warn(f"{len(devices)} devices in the capture; the ops are those of {lead.label}")
     if mixed_processes(trace):

@@ -66,3 +66,18 @@ def test_one_odd_op_among_many_leaves_the_rest_reliable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("device", "name"), [("Foo X1", "aten::mm"), (H100, "aten::relu")])
 def test_no_bound_is_made_up(tmp_path: Path, device: str, name: str) -> None:
     assert not said(read(tmp_path, 1, device, name, more_us=10))
+
+
+@pytest.mark.parametrize(
+    ("device", "system", "warned"),
+    [(H100, "hgx-a100", True), (H100, "hgx-h100", False), ("Foo X1", "hgx-a100", False)],
+)
+def test_another_device_than_the_systems_is_said(
+    tmp_path: Path, device: str, system: str, warned: bool
+) -> None:
+    """What is stated wins, but not in silence: its peaks would be another part's."""
+    events = [kernel(0, 10, "nvjet_tst")]
+    path = write(tmp_path, events, deviceProperties=[{"id": 0, "name": device}])
+    header = read_kineto(path, system=system).header
+    assert header.system == system
+    assert any("was recorded, but" in w for w in header.quality.warnings) == warned
