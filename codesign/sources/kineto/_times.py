@@ -22,6 +22,7 @@ MAX_DURATION_NS = 10 * 86_400 * 10**9
 # (spacing 2**-10 us), so rounding gives the nanosecond back: 101 days.
 _EXACT_US = 2.0**43
 _MAX_TEXT = 64
+_MAX_COUNT = 2**50
 _THREE_DECIMALS = re.compile(rb"-?\d{1,15}\.\d{3}(?:,-?\d{1,15}\.\d{3})*+")
 
 
@@ -94,6 +95,15 @@ def to_ids(values: Sequence[int | float | str | None]) -> Ints:
         except OverflowError:
             pass
     return np.array([_one_id(v) for v in values], dtype=np.int64)
+
+
+def one_count(value: int | float | str | None) -> int:
+    """A number of elements or ranks, MISSING_ID where there is none or it cannot be."""
+    try:
+        number = int(value[:_MAX_TEXT] if isinstance(value, str) else value or 0)
+    except (ValueError, OverflowError):
+        return MISSING_ID
+    return number if value is not None and 0 <= number <= _MAX_COUNT else MISSING_ID
 
 
 def _one_id(value: int | float | str | None) -> int:

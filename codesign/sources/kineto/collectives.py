@@ -12,6 +12,9 @@ from codesign.sources.kineto.classify import collective_kind
 from codesign.sources.kineto.events import CommArgs
 from codesign.sources.kineto.shapes import Call, Dims
 
+_MAX_RANKS = 10_000_000
+_MAX_BYTES = 2.0**60
+
 
 def collective_dims(comm: CommArgs | None, call: Call | None, kernel: str) -> Dims:
     """Columns of one collective call, from NCCL's arguments, else from the op around it.
@@ -31,7 +34,7 @@ def collective_dims(comm: CommArgs | None, call: Call | None, kernel: str) -> Di
             elements = max(given, taken)
         if element is not None and elements >= 0:
             dims["message_bytes"] = math.ceil(elements * element)
-        if comm.group_size > 0:
+        if 0 < comm.group_size <= _MAX_RANKS:
             dims["group_size"] = comm.group_size
         dims.update(_placement(comm))
         precision = TYPE_PRECISIONS.get(comm.dtype.lower())
@@ -39,7 +42,7 @@ def collective_dims(comm: CommArgs | None, call: Call | None, kernel: str) -> Di
             dims["precision"] = precision
     elif call is not None and kind in ("all_reduce", "all_to_all"):
         size = call.size_bytes(0)
-        if size is not None:
+        if size is not None and size < _MAX_BYTES:
             dims["message_bytes"] = math.ceil(size)
     return dims
 
@@ -62,7 +65,9 @@ def group_ranks(comm: CommArgs) -> list[int]:
         ranks = msgspec.json.decode(comm.group_ranks, type=list[int])
     except (msgspec.DecodeError, RecursionError):
         return []
-    return ranks if len(ranks) == comm.group_size else []
+    # Each of them another rank of a job that can be.
+    possible = len(set(ranks)) == comm.group_size and all(0 <= r < _MAX_RANKS for r in ranks)
+    return ranks if len(ranks) == comm.group_size and possible else []
 
 
 def _placement(comm: CommArgs) -> Dims:

@@ -17,6 +17,7 @@ from codesign.sources.kineto._times import (
     INVALID_NS,
     MAX_DURATION_NS,
     Ints,
+    one_count,
     to_ids,
     to_ns,
 )
@@ -361,7 +362,7 @@ def _thread(tid: Id) -> Id:
 
 
 def _comm(args: DeviceArgs) -> CommArgs:
-    numbers = to_ids([args.in_elements, args.out_elements, args.group_size]).tolist()
+    numbers = [one_count(n) for n in (args.in_elements, args.out_elements, args.group_size)]
     return CommArgs(
         collective=args.collective or "", in_elements=numbers[0], out_elements=numbers[1],
         dtype=args.dtype or "", group_size=numbers[2], group_ranks=str(args.group_ranks or ""),

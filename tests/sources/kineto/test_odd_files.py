@@ -8,6 +8,7 @@ import os
 import zlib
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from codesign._common.errors import DataError
@@ -195,3 +196,39 @@ def test_collectives_that_nccl_tests_lacks_keep_their_recorded_name(tmp_path: Pa
     event = kernel(0, 10, "ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", **told)  # type: ignore[arg-type]
     row = read_kineto(write(tmp_path, [event])).ops.iloc[0]
     assert (row["name"], row["op_class"], row["message_bytes"]) == ("reduce", "collective", 32)
+
+
+TOLD = {"Collective name": "allreduce", "In msg nelems": 8, "Out msg nelems": 8, "dtype": "Double",
+        "Group size": 2, "Process Group Ranks": "[4, 6]"}  # fmt: skip
+
+
+@pytest.mark.parametrize("elements", [2**61, 2**70, -5, "many", 1e300, None])
+def test_a_message_of_impossible_size_is_unknown(tmp_path: Path, elements: object) -> None:
+    event = kernel(0, 10, "ncclDevKernel_AllReduce", **{**TOLD, "In msg nelems": elements})  # type: ignore[arg-type]
+    row = read_kineto(write(tmp_path, [event])).ops.iloc[0]
+    assert row["message_bytes"] is pd.NA
+    assert row["wire_bytes"] is pd.NA
+    assert row["group_size"] == 2
+
+
+@pytest.mark.parametrize(
+    "ranks", ["[4, 4]", "[-4, 6]", f"[{2**70}, {2**71}]", f"[0, {2**62}]", "[4, 6, 8]", "[[", ""]
+)
+def test_ranks_that_cannot_be_place_no_group(tmp_path: Path, ranks: str) -> None:
+    h100 = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3"}]}
+    name = "ncclDevKernel_AllReduce"
+    good = write(tmp_path, [kernel(0, 10, name, **TOLD)], "a.json", **h100)  # type: ignore[arg-type]
+    row = read_kineto(good).ops.iloc[0]
+    assert (row["group_stride"], row["domain_span"], row["message_bytes"]) == (2, 2, 64)
+    told = {**TOLD, "Process Group Ranks": ranks}
+    bad = write(tmp_path, [kernel(0, 10, name, **told)], "b.json", **h100)  # type: ignore[arg-type]
+    row = read_kineto(bad).ops.iloc[0]
+    assert row["group_stride"] is pd.NA
+    assert row["domain_span"] is pd.NA
+    assert row["message_bytes"] == 64
+
+
+@pytest.mark.parametrize("size", [2**62, 2**70, -3, 0])
+def test_a_group_of_impossible_size_is_unknown(tmp_path: Path, size: int) -> None:
+    event = kernel(0, 10, "ncclDevKernel_AllReduce", **{**TOLD, "Group size": size})  # type: ignore[arg-type]
+    assert read_kineto(write(tmp_path, [event])).ops.iloc[0]["group_size"] is pd.NA
