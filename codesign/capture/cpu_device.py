@@ -30,7 +30,7 @@ _NO_WORK = re.compile(
     r"|to|type_as|contiguous|dropout|requires_grad_|_version|_has_\w+|can_cast|broadcast_tensors|rename_?)$"
 )
 _WHOLE = re.compile(
-    r"^aten::(_?addmm\w*|mm|bmm|baddbmm|addmv|mv|addbmm|_?grouped_mm|_scaled_grouped_mm|_scaled_mm"
+    r"^aten::(_?addmm\w*|mm|bmm|baddbmm|addmv|mv|addbmm|_?grouped_mm|_scaled_(grouped_)?mm(_v2)?"
     r"|_fused_\w+|_scaled_dot_product_flash_attention_for_cpu(_backward)?|mkldnn_\w+|_?slow_conv\w*"
     r"|_(log_)?softmax\w*|native_\w+_norm(_backward)?|nll_loss\w*_(forward|backward)|sort|topk"
     r"|embedding_dense_backward|_?index_put\w*|masked_select|multinomial|linalg_vector_norm)$"

@@ -195,3 +195,21 @@ def test_no_step_ends_in_the_middle_of_a_backward_pass() -> None:
             y.sum().backward()
             capture_package.step()
         assert run.done
+
+
+def test_a_scaled_product_by_the_newer_function_is_a_gemm_in_fp8() -> None:
+    functional = torch.nn.functional
+    if not hasattr(functional, "scaled_mm"):
+        pytest.skip("this PyTorch has no scaled_mm")
+    a = torch.randn(64, 128).to(torch.float8_e4m3fn)
+    b = torch.randn(32, 128).to(torch.float8_e4m3fn).t()
+    scale, recipe = torch.ones(1), functional.ScalingType.TensorWise
+    with codesign.capture(steps=2, warmup=1, baseline=1) as run:
+        while not run.done:
+            functional.scaled_mm(
+                a, b, scale, recipe, scale, recipe, output_dtype=torch.bfloat16
+            )  # fmt: skip
+            run.step()
+    (row,) = run.characterization.ops.to_dict("records")
+    assert (row["op_class"], row["precision"]) == ("gemm", "fp8")
+    assert row["flops"] == 2 * 64 * 128 * 32

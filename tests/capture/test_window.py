@@ -205,6 +205,20 @@ def test_the_gpu_is_waited_for_at_the_borders_of_what_is_timed_and_nowhere_else(
     assert status(tmp_path)["state"] == "saved"
 
 
+@pytest.mark.parametrize(("used", "waited_for"), [({0, 2}, [0, 2]), (set(), [None])])
+def test_all_gpus_that_a_process_uses_are_waited_for_and_no_other_is_touched(
+    monkeypatch: pytest.MonkeyPatch, used: set[int], waited_for: list[int | None]
+) -> None:
+    # One process that spreads a model over several GPUs; a context on another takes memory there.
+    for name, value in (("is_available", True), ("is_initialized", True), ("device_count", 4)):
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    monkeypatch.setattr(torch._C, "_cuda_hasPrimaryContext", used.__contains__, raising=False)
+    waited: list[int | None] = []
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    window._synchronize()
+    assert waited == waited_for
+
+
 def test_whatever_goes_wrong_in_the_capture_the_program_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -254,11 +254,17 @@ def _gpu_in_use() -> bool:
 
 
 def _synchronize() -> None:
-    """Wait for the device, where one is in use."""
+    """Wait for every device that this process uses; one that it does not would get a context."""
     import torch
 
-    if _gpu_in_use():
-        torch.cuda.synchronize()
+    if not _gpu_in_use():
+        return
+    uses = getattr(torch._C, "_cuda_hasPrimaryContext", None)
+    devices: list[int | None] = []
+    if uses is not None:
+        devices = [i for i in range(torch.cuda.device_count()) if uses(i)]
+    for device in devices or [None]:
+        torch.cuda.synchronize(device)
 
 
 def _recording() -> bool:
