@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from codesign._common.errors import CodesignError, InsufficientDataError, UsageError
-from codesign.capture.boot import markers
+from codesign.capture.boot import optimizers
 from codesign.capture.boot.settings import Settings
 from codesign.capture.boot.status import Status
 from codesign.capture.boot.window import Window
@@ -92,13 +92,13 @@ class Capture:
             self._conditions = stack.enter_context(observed())
             self.status = Status(own.folder)
             self._window = Window(own, self.status)
-            stack.callback(markers.on_optimizer(self._stepped(markers.OptimizerSteps())))
+            stack.callback(optimizers.on_optimizer(self._stepped(optimizers.OptimizerSteps())))
             self._folder = own.folder
             self._stack = stack.pop_all()
         _active.append(self)
         return self
 
-    def _stepped(self, optimizers: markers.OptimizerSteps) -> Callable[[object], None]:
+    def _stepped(self, choice: optimizers.OptimizerSteps) -> Callable[[object], None]:
         thread = threading.get_ident()
 
         def stepped(optimizer: object) -> None:
@@ -106,7 +106,7 @@ class Capture:
             other = threading.get_ident() != thread  # a thread that trains something else
             if window is None or window.done or self._explicit or other:
                 return
-            ends, before = optimizers.stepped(optimizer, window.warm, window.open)
+            ends, before = choice.stepped(optimizer, window.warm, window.open)
             if before is not None:
                 window.restart(before)
             if ends:

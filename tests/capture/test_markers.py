@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from codesign.capture.boot import markers
+from codesign.capture.boot import markers, optimizers
 
 
 class Optimizer:
@@ -16,7 +16,7 @@ class Optimizer:
 
 def boundaries(order: Iterable[Optimizer], warmup: int = 3) -> list[int]:
     """Places in ``order`` that end a step, from the end of the warm-up on: it begins the first."""
-    steps, count, found = markers.OptimizerSteps(), 0, []
+    steps, count, found = optimizers.OptimizerSteps(), 0, []
     for i, optimizer in enumerate(order):
         ends, before = steps.stepped(optimizer, count >= warmup)
         if before is not None:
@@ -82,7 +82,7 @@ def test_a_slow_one_is_waited_for_in_the_end(critics: int, turn: str) -> None:
 
 def test_what_a_step_is_does_not_change_while_it_is_profiled() -> None:
     a, b, c = Optimizer(), Optimizer(), Optimizer()
-    steps = markers.OptimizerSteps()
+    steps = optimizers.OptimizerSteps()
     for i in range(8):
         steps.stepped((a, b)[i % 2], decide=i > 3)
     told = [steps.stepped(one, True, fixed=True) for one in (a, c, c, b, *[a] * 50, b)]

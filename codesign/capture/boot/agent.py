@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from . import markers
+from . import markers, optimizers
 from .settings import Settings
 from .status import Status
 from .window import Window
@@ -28,14 +28,14 @@ class Agent:
     def _begin(self) -> None:
         self.status = Status(self.settings.folder)
         self.window = Window(self.settings, self.status)
-        self.optimizers = markers.OptimizerSteps()
+        self.optimizers = optimizers.OptimizerSteps()
         self._thread: int | None = None
 
     def hook(self) -> None:
         """Ask torch to tell when a step ends."""
         kind, _, rest = self.settings.marker.partition(":")
         if kind == "optimizer":
-            markers.on_optimizer(self._optimizer_stepped)
+            optimizers.on_optimizer(self._optimizer_stepped)
         elif kind == "forward":
             markers.on_forward(self.boundary)
         elif kind == "annotation":

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import profiling
 from . import status as facts
-from .markers import in_backward
+from .optimizers import in_backward
 from .settings import Settings
 from .shield import shielded, when_thread_ends
 from .status import Status
