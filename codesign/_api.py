@@ -62,14 +62,11 @@ def candidate_system(text: str, base: System) -> System:
     """The system that a name or a comma-separated list of levers on ``base`` means."""
     from codesign.hardware import load_system
     from codesign.hardware.lever_specs import NAMES
-    from codesign.hardware.levers import apply_lever, parse_lever
+    from codesign.hardware.levers import changed_system
 
     if "=" not in text and text not in NAMES:
         return load_system(text)
-    system = base
-    for part in text.split(","):
-        system = apply_lever(system, *parse_lever(part, system))
-    return system
+    return changed_system(base, text)
 
 
 def render(recommendations: Recommendations, path: str | Path) -> None:

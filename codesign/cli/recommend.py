@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 @click.option("--characterizations", type=InputPath(), metavar="DIR",
               help="Folder with RECIPE.parquet files; what is missing is composed.")  # fmt: skip
 @click.option("--system", metavar="NAME|FILE", help="Baseline, instead of the portfolio's.")
+@click.option("--set", "what_if", multiple=True, metavar="LEVER=CHANGE",
+              help="What if the baseline had this already: hbm_bandwidth=+50%, nvlink_domain=72; "
+              "commas join several. Its times are the model's. May be repeated.")  # fmt: skip
 @click.option("--weights", multiple=True, metavar="NAME=SHARE",
               help="Share of a workload, such as my-sft=0.4 or my-sft=40%; the others share "
               "the rest. May be repeated.")  # fmt: skip
@@ -82,8 +85,9 @@ if TYPE_CHECKING:
 def command(
     portfolio: str | None, model_path: Path | None, outputs: tuple[Path, ...],
     stdout_format: str | None, backtest: Path | None, characterizations: Path | None,
-    system: str | None, weights: tuple[str, ...], scenario: str | None, steps: tuple[str, ...],
-    budgets: tuple[str, ...], min_gain: str | None, rank_by: str | None, costs: Path | None,
+    system: str | None, what_if: tuple[str, ...], weights: tuple[str, ...],
+    scenario: str | None, steps: tuple[str, ...], budgets: tuple[str, ...],
+    min_gain: str | None, rank_by: str | None, costs: Path | None,
     template: Path | None, draws: int | None, seed: int | None, compare: Path | None,
     compare_model: Path | None, fail_on: tuple[str, ...], schema: bool, quiet: bool, force: bool,
 ) -> None:  # fmt: skip
@@ -96,6 +100,7 @@ def command(
     Example:
       codesign recommend default --model model.json -o report.html -o recommendations.json
       codesign recommend default --model model.json --weights deepseek-v3-pretrain-fp8=0.5
+      codesign recommend default --model model.json --set hbm_bandwidth=+50%
       codesign recommend default --model model.json -o - | jq '.recommendations[0]'
       codesign recommend fleet.yaml --model model.json -o new.json --compare old.json \\
         --fail-on 'first_changed>0'
@@ -123,8 +128,8 @@ def command(
 
     with Progress(f"reading {model_path}", quiet) as progress:
         recs = recommend(plan, model_path, characterizations=characterizations, backtest=backtest,
-                         system=system, costs=costs, compare=compare, compare_model=compare_model,
-                         note=progress.say)  # fmt: skip
+                         system=system, what_if=what_if, costs=costs, compare=compare,
+                         compare_model=compare_model, note=progress.say)  # fmt: skip
         text = _write(recs, outputs, formats, template, progress)
     if STDOUT in outputs:
         click.echo(text, nl=False)

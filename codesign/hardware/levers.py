@@ -145,6 +145,13 @@ def parse_lever(text: str, system: System) -> tuple[str, float]:
     return change.lever, factor
 
 
+def changed_system(system: System, text: str) -> System:
+    """``system`` with a comma-separated list of changes, each as `parse_lever` reads it."""
+    for part in text.split(","):
+        system = apply_lever(system, *parse_lever(part, system))
+    return system
+
+
 class Change(NamedTuple):
     """A change as it is written, before any system is known."""
 
@@ -189,6 +196,16 @@ def step_label(system: System, lever: str, factor: float) -> str:
     change = (after.levers[-1][1] - 1) * 100
     amount = f"{change:+.0f} %" if abs(change) < 300 else f"x{change / 100 + 1:.3g}"
     return f"{amount}: {format_value(spec, lever_value(after, lever))}"
+
+
+def system_title(system: System) -> str:
+    """``HGX H100, 8 GPUs``, and what levers made of it: ``, with HBM bandwidth of 5.03 TB/s``."""
+    title = system.title or system.base or system.name
+    changed = [
+        f"{_spec(name).title} of {format_value(_spec(name), lever_value(system, name))}"
+        for name in dict.fromkeys(name for name, _ in system.levers)
+    ]
+    return f"{title}, with {' and '.join(changed)}" if changed else title
 
 
 def _spec(lever: str) -> Lever:

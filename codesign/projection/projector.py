@@ -162,8 +162,7 @@ def project(
     start = base_system(char, base)
     step = step_of(char)
     joint = model.draws(draws, seed) if isinstance(draws, int) and draws > 0 else draws
-    ops = char.ops
-    held = _unknown(model.times(ops, [start])[0]) | ~model.covered(ops)
+    held = held_rows(model, char, start)
     check_covered(char, step, held)
     point = _ratios(model, char, start, systems, None, scoring)
     scaled = scale_step(step, point)
@@ -178,6 +177,11 @@ def project(
         fixed_idle_s=step.fixed_idle_s, exposed_s=scaled.exposed_s, bubble_s=scaled.bubble_s,
         held=held,
     )  # fmt: skip
+
+
+def held_rows(model: OpTimes, char: Characterization, base: System) -> NDArray[np.bool_]:
+    """(ops,) True where the model has no say, so that the measured time is kept."""
+    return _unknown(model.times(char.ops, [base])[0]) | ~model.covered(char.ops)
 
 
 def check_covered(char: Characterization, step: Step, held: NDArray[np.bool_]) -> None:

@@ -67,6 +67,8 @@ class ScaledStep:
 
     exposed_s: Array
     """(..., ops)"""
+    window_s: Array
+    """(..., windowed rows): the compute that each can hide behind."""
     bubble_s: Array
     """(...)"""
     step_time_s: Array
@@ -153,17 +155,19 @@ def scale_step(step: Step, ratio: Array) -> ScaledStep:
     - The bubble scales with the busy time, other idle time stays.
     """
     exposed: Array = step.exposed_s * ratio
+    window = np.broadcast_to(step.window_s, (*ratio.shape[:-1], step.windowed.size))
     hidden = np.concatenate([step.windowed, step.partial])
     if hidden.size:
         change = np.stack([_compute_change(step, ratio, rows) for rows in step.phases], axis=-1)
         shift = np.take(change, step.behind, axis=-1) * step.relief
         split = step.windowed.size
-        exposed[..., step.windowed] = _windowed(step, ratio, shift[..., :split])
+        window = step.window_s * (1.0 + shift[..., :split])
+        exposed[..., step.windowed] = _windowed(step, ratio, window)
         exposed[..., step.partial] = _partial(step, ratio, shift[..., split:])
     gained = (exposed - step.exposed_s).sum(axis=-1)
     bubble = step.bubble_s * (1.0 + _relative(gained, step.busy_s, step))
     total = step.step_time_s + gained + (bubble - step.bubble_s)
-    return ScaledStep(exposed, bubble, total)
+    return ScaledStep(exposed, window, bubble, total)
 
 
 def _compute_change(step: Step, ratio: Array, rows: Index) -> Array:
@@ -178,12 +182,11 @@ def _relative(gained: Array, before: float, step: Step) -> Array:
     return np.asarray(gained / before if before > NOTHING * step.step_time_s else 0.0 * gained)
 
 
-def _windowed(step: Step, ratio: Array, shift: Array) -> Array:
+def _windowed(step: Step, ratio: Array, window_s: Array) -> Array:
     time, exposed = step.time_s[step.windowed], step.exposed_s[step.windowed]
     own = np.take(ratio, step.windowed, axis=-1)
     scaled = time * own
-    window = step.window_s * (1.0 + shift)
-    moved = np.maximum(scaled - window, 0.0) - np.maximum(time - step.window_s, 0.0)
+    moved = np.maximum(scaled - window_s, 0.0) - np.maximum(time - step.window_s, 0.0)
     return np.asarray(np.clip(exposed + moved, 0.0, np.maximum(scaled, exposed * own)))
 
 

@@ -18,6 +18,7 @@ from codesign._common.errors import UsageError
 from codesign._common.files import sha256
 from codesign.hardware.cost_ranges import draw_inputs
 from codesign.hardware.costs import cost_draws, cost_of, die_note, load_costs
+from codesign.hardware.levers import system_title
 from codesign.recommend.assumptions import assumptions
 from codesign.recommend.at_scale import portfolio_at_scale
 from codesign.recommend.blind_errors import blind_errors
@@ -109,7 +110,7 @@ def recommend(
     spread, moved, tried = rank_sensitivity(study, evaluation, picks, prices)
     made = Recommendations(
         title=portfolio.title, audience=portfolio.audience, generated_at=timestamp(),
-        baseline=start.name, baseline_title=start.title or start.name,
+        baseline=start.name, baseline_title=system_title(start),
         ranking_cost=COST_UNITS[portfolio.ranking],
         recommendations=_recommendations(
             study, evaluation, picks, [*known, *minor], prices),

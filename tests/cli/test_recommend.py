@@ -192,3 +192,29 @@ def test_a_weight_may_go_by_the_name_that_the_characterization_gives_itself(
     twice = _run(portfolio, "-o", str(tmp_path / "t.json"), "--weights", "w=0.5",
                  "--weights", "other=0.5")  # fmt: skip
     assert "other is given twice, by both of its names" in str(twice.exception)
+
+
+def test_what_if_the_baseline_had_it_already(portfolio: str, tmp_path: Path) -> None:
+    out = tmp_path / "w.json"
+    result = _run(portfolio, "--set", "hbm_bandwidth=x2", "-o", str(out))
+    assert result.exit_code == 0, result.output
+    recs = load_recommendations(out)
+    # 3.35 TB/s doubled: the workload that waits for memory takes 1.5 s, the other stays at 1 s.
+    steps = {w.name: w.step_time_s for w in recs.workloads}
+    assert steps == pytest.approx({"mine": 1.5, "other": 1.0}, rel=1e-4)
+    assert recs.baseline_title == "HGX H100, 8 GPUs, with HBM bandwidth of 6.70 TB/s"
+    assert any("hypothetical" in warning for warning in recs.warnings)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("hbm_bandwidht=x2", "hbm_bandwidth"),
+        ("fp4_throughput=x2", "h100-sxm has no peak_dense.fp4"),
+    ],
+)
+def test_a_baseline_that_cannot_be(portfolio: str, change: str, said: str) -> None:
+    result = _run(portfolio, "--set", change)
+    assert isinstance(result.exception, UsageError)
+    assert said in str(result.exception)
+    assert f"--set {change}" in str(result.exception)
