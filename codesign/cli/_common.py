@@ -227,9 +227,13 @@ def warn(message: str) -> None:
     click.echo(printable(f"warning: {message}"), err=True)
 
 
-def key_value(option: str, text: str, expected: str) -> tuple[str, str]:
-    """(key, value) of a ``KEY=VALUE`` option; UsageError says what the option expects."""
-    key, equals, value = (part.strip() for part in text.partition("="))
+def key_value(option: str, text: str, expected: str, last: bool = False) -> tuple[str, str]:
+    """(key, value) of a ``KEY=VALUE`` option; UsageError says what the option expects.
+
+    ``last`` divides at the last equals sign: where a key is a name that may hold one.
+    """
+    parts = text.rpartition("=") if last else text.partition("=")
+    key, equals, value = (part.strip() for part in parts)
     if not (key and equals and value):
         raise UsageError(f"{option} {text!r}: expected {expected}")
     return key, value

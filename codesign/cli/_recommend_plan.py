@@ -148,7 +148,7 @@ def _weights(texts: tuple[str, ...]) -> dict[str, float]:
     expected = "NAME=SHARE, such as my-sft=0.4 or my-sft=40%"
     found: dict[str, float] = {}
     for text in texts:
-        name, share = key_value("--weights", text, expected)
+        name, share = key_value("--weights", text, expected, last=True)
         if name in found:
             raise UsageError(f"--weights: {name} is given twice")
         found[name] = _share(f"--weights {text!r}", share, expected)

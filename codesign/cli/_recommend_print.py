@@ -18,9 +18,9 @@ def ranking(recs: Recommendations) -> None:
     """The ranked list, software, what was refused, warnings; then scenarios and changes."""
     from codesign.recommend.wording import percent
 
-    click.echo(
+    click.echo(printable(
         f"{recs.title}: against {recs.baseline_title}, ranked by gain per {recs.ranking_cost}"
-    )
+    ))  # fmt: skip
     table = [("rank", "lever", "step", "gain", "90 % interval", "P(best)", "status", "ranked by")]
     for r in recs.recommendations:
         best = "-" if r.p_best is None else percent(r.p_best)

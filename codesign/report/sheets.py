@@ -9,11 +9,11 @@ from typing import Any
 
 from codesign.report.context import ReportView
 from codesign.report.table import Cell, Column, Table, make_table
-from codesign.report.text import printable
+from codesign.report.text import printable, utf16_head
 from codesign.report.views.ranking import Figure
 
 MAX_NAME = 31
-"""Characters of a sheet's name that Excel takes."""
+"""UTF-16 units of a sheet's name that Excel takes."""
 _FORBIDDEN = re.compile(r"[\[\]:*?/\\']")
 _CHARTS = "codesign.report.charts"
 _SILENT = ("anchor", "id", "tag", "href")
@@ -32,7 +32,7 @@ class Sheet:
 def sheets(view: ReportView) -> tuple[Sheet, ...]:
     """A sheet for each table of the context, then one for the text of each section.
 
-    Names are unique without regard to case, at most `MAX_NAME` characters and free of what
+    Names are unique without regard to case, at most `MAX_NAME` units and free of what
     Excel forbids, whatever the titles hold; the number in front (``L2``: the second lever)
     tells apart what is cut.
     """
@@ -142,10 +142,10 @@ def _words(name: str) -> str:
 
 def _unique(name: str, taken: set[str]) -> str:
     base = " ".join(_FORBIDDEN.sub("_", printable(name)).split()) or "Sheet"
-    made, number = base[:MAX_NAME].rstrip(), 1
+    made, number = utf16_head(base, MAX_NAME).rstrip(), 1
     while made.lower() in taken:
         number += 1
         end = f" ~{number}"
-        made = base[: MAX_NAME - len(end)].rstrip() + end
+        made = utf16_head(base, MAX_NAME - len(end)).rstrip() + end
     taken.add(made.lower())
     return made

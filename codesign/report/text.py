@@ -42,6 +42,16 @@ def ellipsis(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
+def utf16_units(text: str) -> int:
+    """Length of ``text`` as spreadsheets count it: a character such as an emoji is two."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def utf16_head(text: str, units: int) -> str:
+    """The head of ``text`` in at most ``units`` UTF-16 units, no character cut in two."""
+    return text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore")
+
+
 def sentence(text: str) -> str:
     """``text`` with an initial capital and a full stop, as a sentence of its own."""
     text = text.strip()

@@ -15,10 +15,10 @@ from codesign.report.cell_numbers import Number, in_header, number_of, without_u
 from codesign.report.context import ReportView
 from codesign.report.sheets import Sheet, sheets, summary_lines
 from codesign.report.table import Cell, Table, joined
-from codesign.report.text import printable
+from codesign.report.text import printable, utf16_head, utf16_units
 
 MAX_TEXT = 32_767
-"""Characters of a cell that Excel takes."""
+"""UTF-16 units of a cell that Excel takes."""
 _MAX_FORMATS = 190
 """Distinct number formats; Excel promises to read 200."""
 _WIDEST, _NARROWEST = 60, 8
@@ -37,7 +37,7 @@ def workbook(view: ReportView) -> bytes:
     book = xlsxwriter.Workbook(stream, options)
     made = datetime.datetime.fromisoformat(view.generated_at.replace("Z", "+00:00"))
     book.set_properties({
-        "title": _cut(printable(view.title))[:255], "author": "codesign",
+        "title": utf16_head(printable(view.title), 255), "author": "codesign",
         "created": made.replace(tzinfo=None),
     })  # fmt: skip
     found = sheets(view)
@@ -193,10 +193,10 @@ def _text(page: Any, row: int, column: int, text: str, style: Any, styles: _Styl
 
 
 def _cut(text: str) -> str:
-    if len(text) <= MAX_TEXT:
+    if utf16_units(text) <= MAX_TEXT:
         return text
     note = f" … (cut: {len(text):,} characters, more than a cell holds)"
-    return text[: MAX_TEXT - len(note)] + note
+    return utf16_head(text, MAX_TEXT - len(note)) + note
 
 
 def _width(column: _Column, head: str, shift: int) -> float:

@@ -108,6 +108,26 @@ def test_weights_of_any_scale_are_shares_and_it_is_said(portfolio: str, tmp_path
     assert [w.weight for w in recs.workloads] == pytest.approx([0.75, 0.25])
 
 
+def test_a_workload_whose_name_holds_an_equals_sign_can_be_weighed(
+    portfolio: str, tmp_path: Path
+) -> None:
+    path = Path(portfolio)
+    (path.parent / "other.parquet").rename(path.parent / "bs=8.parquet")
+    path.write_text(PORTFOLIO.replace("other.parquet", "bs=8.parquet"))
+    result = _run(portfolio, "--weights", "bs=8=25%", "-o", str(tmp_path / "r.json"))
+    assert result.exit_code == 0, result.output
+    weights = {w.name: w.weight for w in load_recommendations(tmp_path / "r.json").workloads}
+    assert weights["bs=8"] == pytest.approx(0.25)
+
+
+def test_hostile_titles_take_one_line_of_the_terminal(portfolio: str) -> None:
+    path = Path(portfolio)
+    path.write_text(PORTFOLIO.replace("title: Two workloads", 'title: "a\\n\\u202eb \\x1b[31m"'))
+    result = _run(portfolio)
+    assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[0].startswith(r"a\n\u202eb \x1b[31m: against ")
+
+
 def test_the_reason_of_a_refused_lever_is_printed(portfolio: str) -> None:
     assert "refused: FP4 throughput: h100-sxm has no dense FP4 peak" in _run(portfolio).output
 

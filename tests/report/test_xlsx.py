@@ -92,6 +92,20 @@ def test_a_hostile_name_stands_whole_in_its_cells(name: str) -> None:
     assert all(0 < len(n) <= MAX_NAME and not set(n) & set("[]:*?/\\'") for n in book.sheetnames)
 
 
+def test_lengths_count_as_excel_counts_them() -> None:
+    """A character outside of the first plane is two of Excel's."""
+    name = "\N{ROCKET}" * 40
+    book = openpyxl.load_workbook(io.BytesIO(render_xlsx(poisoned(name))))
+    units = [len(n.encode("utf-16-le")) // 2 for n in book.sheetnames]
+    assert max(units) in (MAX_NAME - 1, MAX_NAME)
+    assert name in texts(book)
+    recs = recommendations()
+    first = msgspec.structs.replace(recs.assumptions[0], source="\N{ROCKET}" * 20_000)
+    raw = render_xlsx(msgspec.structs.replace(recs, assumptions=(first,)))
+    (cut,) = [t for t in texts(openpyxl.load_workbook(io.BytesIO(raw))) if "(cut: 20,000" in t]
+    assert len(cut.encode("utf-16-le")) // 2 <= MAX_TEXT
+
+
 def test_text_that_begins_as_a_formula_stays_text_when_edited() -> None:
     page = book_of("formula")["Assumptions"]
     cell = page["A3"]

@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 
 ALWAYS = ("steps", "step_time")
 """Without a step there is nothing that a gain could be of."""
+MOST_IDLE = 0.99
+"""Share of a captured step from which on it is none: a start, a compilation, a lost capture."""
 LEAST_GAIN = 0.005
 """Gains of a workload below 1 + this are not worth a reader's line."""
 SHOWN_OPS = 6
@@ -95,6 +97,12 @@ def unreliable(look: Look, rule: Rule) -> str:
             reasons = quality.reliability[quantity].reasons
             what = quantity.replace("_", " ")
             return f"{what} not reliable: {'; '.join(reasons) or 'no reason given'}"
+    idle = look.step.fixed_idle_s
+    if not look.composed and idle > MOST_IDLE * look.step_s:
+        return (
+            f"the device works for {percent(1 - idle / look.step_s)} of the step alone: that is no "
+            "step of steady work; capture it again once it is warm, with all of its kernels"
+        )
     return ""
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from codesign.recommend.software.draft import Draft, shrunk
 from codesign.recommend.software.look import Look, Mask
-from codesign.recommend.software.recipes import fits_with_batch
+from codesign.recommend.software.recipes import fits_with_batch, unknown_room
 from codesign.recommend.software.words import ops_in_words, seconds
 from codesign.recommend.wording import percent
 from codesign.workload.accounting import add_work
@@ -47,7 +47,10 @@ def decode_batching(look: Look) -> Draft | str | None:
     if at_stake - bound < LEAST_SHARE * look.step_s:
         return None
     roof = float(look.roofline_s()[rows].sum() / look.step.time_s[rows].sum())
-    memory = "what memory is free for its cache is not known" if room is None else room.words
+    memory = (
+        unknown_room(look) if room is None
+        else f"at {BATCH_FACTOR} times the sequences {room.words}"
+    )  # fmt: skip
     slower = (
         look.step_s
         + float((look.step.exposed_s[rows] * (ratio * BATCH_FACTOR - 1.0)).sum())
@@ -57,11 +60,12 @@ def decode_batching(look: Look) -> Draft | str | None:
         shrunk(look, rows, ratio), rows,
         f"GEMMs of decode wait for weights in {seconds(at_stake)} "
         f"({percent(at_stake / look.step_s)} of the step), at {percent(roof)} of the memory "
-        f"roofline: {ops_in_words(look, rows)}; at {BATCH_FACTOR} times the sequences {memory}",
+        f"roofline: {ops_in_words(look, rows)}; {memory}",
         at_stake, bound,
         f"the fitted model's time of the same GEMMs at {BATCH_FACTOR} times the rows, per token; "
         f"the step itself grows from {seconds(look.step_s)} to about {seconds(slower)}, which is "
         "what each user then waits for a token",
+        confidence="low" if room is None else None,
     )  # fmt: skip
 
 

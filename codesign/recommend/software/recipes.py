@@ -35,6 +35,16 @@ def recipe_of(look: Look) -> Recipe | None:
     return recipe if said in look.char.header.notes else None
 
 
+def unknown_room(look: Look) -> str:
+    """Why nothing is known of the memory that is free, and what would tell."""
+    if look.composed:
+        return (
+            "what memory is free is not known: it was composed from a recipe that is not here or "
+            "has changed since; compose it again"
+        )
+    return "what memory is free is not known, since a capture does not record it"
+
+
 def fits_without_recompute(look: Look) -> Room | None:
     """Room for all activations on one GPU; None where no recipe tells."""
     recipe = recipe_of(look)

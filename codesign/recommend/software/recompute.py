@@ -6,7 +6,7 @@ import numpy as np
 
 from codesign.recommend.software.draft import Draft, shrunk
 from codesign.recommend.software.look import Look
-from codesign.recommend.software.recipes import fits_without_recompute
+from codesign.recommend.software.recipes import fits_without_recompute, unknown_room
 from codesign.recommend.software.words import ops_in_words, seconds
 from codesign.recommend.wording import percent
 from codesign.workload.accounting import RECOMPUTE_SUFFIX
@@ -31,7 +31,7 @@ def recomputation(look: Look) -> Draft | str | None:
     room = fits_without_recompute(look)
     if room is not None and not room.fits:
         return f"recomputation takes {seconds(at_stake)}, but without it {room.words}"
-    memory = "what memory is free is not known from here" if room is None else room.words
+    memory = unknown_room(look) if room is None else room.words
     return Draft(
         shrunk(look, rows, np.zeros(len(rows))), rows,
         f"forward ops run once more in the backward pass, {seconds(at_stake)} "

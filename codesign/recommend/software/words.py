@@ -26,7 +26,8 @@ def ops_in_words(look: Look, rows: Iterable[int], limit: int = 3) -> str:
     for i in ordered[:limit]:
         row = {str(k): v for k, v in look.ops.iloc[i].to_dict().items()}
         shape = shape_of(row)
-        inner = f"{count[i]:.4g} calls, {seconds(float(exposed[i]))}"
+        calls = "1 call" if count[i] == 1 else f"{count[i]:.4g} calls"
+        inner = f"{calls}, {seconds(float(exposed[i]))}"
         parts.append(f"{row['name']} ({f'{shape}, ' if shape else ''}{inner})")
     more = len(ordered) - limit
     return "; ".join(parts) + (f"; {more} more" if more > 0 else "")

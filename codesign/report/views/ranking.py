@@ -146,8 +146,11 @@ def points(recs: Recommendations) -> tuple[tuple[str, str], ...]:
 def _firmness(recs: Recommendations, first: Recommendation) -> str:
     if first.p_best is None:
         return ""
+    rival = max(recs.recommendations, key=lambda r: r.p_best or 0.0)
+    beaten = (rival.p_best or 0.0) > first.p_best
     firmness = (
-        "It is clearly first" if first.p_best >= 0.9
+        "It is first by the costs as printed, but the draws favour another" if beaten
+        else "It is clearly first" if first.p_best >= 0.9
         else "It is probably first" if first.p_best >= 0.6
         else "Its lead is narrow"
     )  # fmt: skip
@@ -155,8 +158,7 @@ def _firmness(recs: Recommendations, first: Recommendation) -> str:
         f"{firmness}: best by {_measure(first)} in {fmt.share(first.p_best)} of "
         f"{fmt.count(recs.provenance.draws)} joint draws of what model and costs leave open."
     )
-    rival = max(recs.recommendations, key=lambda r: r.p_best or 0.0)
-    if (rival.p_best or 0.0) > first.p_best:
+    if beaten:
         text += (
             f" More often, in {fmt.share(rival.p_best or 0.0)} of them, {step_in_words(rival)} "
             "is best: the costs as printed and the ranges that they are drawn from disagree."

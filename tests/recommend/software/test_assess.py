@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codesign.recommend.software import RULES, Effect, Look, software, step_after
+from codesign.recommend.software import RULES, Effect, Look, assess, software, step_after
 from codesign.workload.characterization import Characterization
 from tests.projection.fakes import FakeModel, characterization, collective
 from tests.recommend.software.cases import (
     BASE,
     compute,
     cube,
+    found,
     look,
     one_step,
     rule,
@@ -42,6 +43,18 @@ def test_without_steps_no_rule_says_anything() -> None:
         results, silent = software({"w": char}, {"w": 1.0}, BASE, FakeModel())
         assert results == ()
         assert {s.rule for s in silent} == {r.key for r in RULES}
+
+
+def test_a_device_that_does_next_to_nothing_makes_no_step() -> None:
+    # One kernel of 1 ms in a "step" of 1 s, such as a compilation: no gain of x1000 is projected.
+    def step(busy_s: float) -> Look:
+        char = characterization([compute(busy_s)], idle_s=1 - busy_s,
+                                steps=one_step(1 - busy_s, 1 - busy_s, 1 - busy_s))  # fmt: skip
+        return Look(char, BASE, FakeModel())
+
+    for entry in RULES:
+        assert "works for 0.1 % of the step" in str(assess(step(0.001), entry))
+    assert found("host_stall", step(0.02)).gain.value == pytest.approx(1 / (1 - 0.7 * 0.98))
 
 
 def test_what_was_composed_has_no_gaps_overlap_or_ranks_to_see() -> None:

@@ -44,6 +44,17 @@ def test_a_batch_that_does_not_fit_is_not_advised() -> None:
     assert "80.0 GB of HBM" in silence("decode_batching", at)
 
 
+def test_where_nobody_knows_the_free_memory_the_advice_says_so_and_is_believed_less() -> None:
+    captured = found("decode_batching", look([weights(16, moved_s(16))]))
+    assert captured.confidence == "low"
+    assert "a capture does not record it" in captured.evidence
+    head = {**composed("qwen3-235b-a22b-rollout-decode"), "notes": ("recipe sha256 0000",)}
+    rows = [weights(16, moved_s(16), phase="rollout")]
+    changed = found("decode_batching", look(rows, **head, phase="rollout"))
+    assert changed.confidence == "low"
+    assert "compose it again" in changed.evidence
+
+
 def test_without_a_model_nothing_is_said_of_a_larger_batch() -> None:
     assert "no model" in silence("decode_batching", without_model([weights(16, moved_s(16))]))
 
