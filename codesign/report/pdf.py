@@ -19,6 +19,15 @@ th, td, tbody th, th.word, td.word, td:has(.minibar) { min-width: 0; padding: .9
 .status { padding: 0 .15em; border-width: 1px; font-size: 6pt; }
 .callout, dl.facts { break-inside: auto; } .figures > div { padding: 1.5mm 2mm; }
 .figures dd.detail { font-size: 6.6pt; line-height: 1.25; } .figures dd.value { font-size: 10.5pt; }
+header.top .kicker { margin: 0; }
+#answer .headline { font-size: 10.5pt; margin: 2mm 0; line-height: 1.3; }
+#answer h3 { font-size: 10pt; margin: 0; } #answer .callout { padding: 1.5mm 3mm; margin: 2mm 0; }
+#answer .callout li { margin: .6mm 0; } #answer .callout ul, #answer .callout p { margin: .8mm 0; }
+#answer .callout, #answer dl.facts { font-size: 7.8pt; line-height: 1.3; }
+#answer dl.facts { gap: .8mm 4mm; margin: 2mm 0 0; }
+#ranking .callout, #ranking .note { font-size: 8.4pt; line-height: 1.32; }
+#ranking-table th, #ranking-table td { padding: .8mm .5mm; }
+#ranking-table .wide { min-width: 20mm; padding-left: .8mm; }
 </style>
 """
 """What WeasyPrint lays out otherwise than a browser: it shrinks no table to fit the page."""

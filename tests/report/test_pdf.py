@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pypdf
 import pytest
 
@@ -17,6 +18,7 @@ from codesign.report import render_html
 from codesign.report.pdf import engine, pdf
 from codesign.report.print_charts import chart_rules, resolved, style_charts
 from codesign.report.render import renderer_of
+from tests.report.packages_case import recs as full
 from tests.report.reading import normal
 from tests.report.small import short
 from tests.report.test_hostile import HOSTILE, poisoned
@@ -43,6 +45,21 @@ def test_pages_are_a4_and_numbered() -> None:
         box = page.mediabox
         assert (float(box.width), float(box.height)) == pytest.approx((595.28, 841.89), abs=0.1)
         assert f"{number} / {len(pages)}" in normal(page.extract_text())
+
+
+def test_the_answer_is_one_page_with_all_that_it_has_room_for() -> None:
+    recs = full()
+    name = recs.recommendations[0].headline
+    doubts = tuple(f"{name}: {'a doubt of some length ' * 8}{i}" for i in range(9))
+    long = msgspec.structs.replace(
+        recs, warnings=doubts, levers=recs.levers[:2], workloads=recs.workloads[:1],
+        software=(*recs.software, *recs.software),
+        title="A fleet whose title takes two lines of the page: training, rollouts and serving",
+    )  # fmt: skip
+    first, second = pypdf.PdfReader(io.BytesIO(pdf(render_html(long)))).pages[:2]
+    text = normal(first.extract_text())
+    assert all(told in text for told in ("What to do", "Before you act", "What would refute it"))
+    assert normal(second.extract_text()).startswith("Ranked recommendations")
 
 
 def test_it_is_tagged_has_a_title_and_a_language() -> None:
