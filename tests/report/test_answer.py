@@ -284,6 +284,20 @@ def test_the_answer_names_the_first_by_other_costs_in_one_sentence() -> None:
     assert "per USD none" in text
 
 
+def test_the_gain_per_another_cost_is_a_bound_where_that_cost_is() -> None:
+    recs = recommendations()
+    lever = recs.levers[1]
+    none = CostItem(None, "USD", "x", "assumed")
+    area = CostItem(6.0, "mm2", "x", "modelled", "lower", 6.0, 20.0)
+    point = change(lever.points[0], cost=Cost(area, none, none))
+    levers = (recs.levers[0], change(lever, points=(point,)), *recs.levers[2:])
+    other = FirstByCost("mm2 per GPU", lever.lever, lever.title, point.factor, point.label,
+                        Interval(1.06, 1.05, 1.07), 1.0)  # fmt: skip
+    # At least 6 mm² for 6 %: at most 1 % for each of them.
+    text = ranking.how_sure(change(recs, levers=levers, first_by=(other,)))
+    assert "x1.060 [1.050, 1.070] and at most 1.00 % per mm²" in text
+
+
 def test_an_assumed_gain_says_what_its_interval_leaves_out_in_both_formats() -> None:
     recs = recommendations()
     assumed = [r for r in recs.recommendations if r.status == "assumed"]

@@ -6,6 +6,7 @@ from functools import cache
 
 from msgspec.structs import replace
 
+from codesign.recommend.schema import CostItem
 from codesign.report import render_html, render_markdown
 from codesign.report.views.levers import company
 from codesign.report.views.packages import summary
@@ -63,6 +64,18 @@ def test_what_each_adds_last_is_in_its_table_and_in_its_section() -> None:
     assert "After the others" not in dict(company(recs(), hbm))
     assert facts["In pairs"] == "competes with SM clock (0.9540 [0.9300, 0.9800])"
     assert facts["After the others"] in page().text
+
+
+def test_a_bound_on_what_a_lever_adds_turns_round_in_its_gain_per_cost() -> None:
+    made = recs()
+    first = made.packages[0]
+    watts = CostItem(20.0, "W", "a table", "modelled", "upper", 5.0, 20.0)
+    marginal = (replace(first.marginal[0], cost=watts), *first.marginal[1:])
+    packages = (replace(first, marginal=marginal), *made.packages[1:])
+    table = read_html(render_html(replace(made, packages=packages))).tables
+    rows = table["packages-power-marginal"]
+    assert rows[1][4:6] == ["≤ 20.0 W", "≥ 0.600"]
+    assert rows[2][5] == "0.0580"
 
 
 def test_sensitivity_by_hand() -> None:

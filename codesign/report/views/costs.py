@@ -49,16 +49,24 @@ def cells(
     if cost.note:
         mark = notes.mark(sentence(cost.note.replace("mm2", "mm²")))
         known[0] = replace(known[0], notes=(*known[0].notes, mark))
-    return [*known, _per_cost(cost, gain_per_cost, ranking_cost)]
+    return [*known, per_cost(ranking_item(cost, ranking_cost), gain_per_cost)]
 
 
-def _per_cost(cost: Cost, gain_per_cost: float | None, ranking_cost: str) -> Cell:
-    if gain_per_cost is None:
+def per_cost(item: CostItem | None, value: float | None) -> Cell:
+    """Gain per unit of ``item``, a bound where that is one: at most that cost is at least that
+    gain for it.
+    """
+    if value is None:
         return Cell(fmt.DASH)
-    item = ranking_item(cost, ranking_cost)
-    # At most that cost is at least that gain for it.
-    sign = {"upper": "≥ ", "lower": "≤ "}.get(item.bound, "")
-    return Cell(sign + fmt.number(gain_per_cost), gain_per_cost)
+    sign = {"upper": "≥ ", "lower": "≤ "}.get("" if item is None else item.bound, "")
+    return Cell(sign + fmt.number(value), value)
+
+
+def per_cost_in_words(item: CostItem | None, value: float, ranking_cost: str) -> str:
+    """``at least 0.157 % per W``."""
+    bound = {"upper": "at least ", "lower": "at most "}
+    least = bound.get("" if item is None else item.bound, "")
+    return least + fmt.per_cost(value, ranking_cost).replace("mm2", "mm²")
 
 
 def _item(item: CostItem, kind: str, notes: Footnotes, brief: bool) -> Cell:
@@ -92,9 +100,8 @@ def in_words(cost: Cost | None, gain_per_cost: float | None, ranking_cost: str) 
     charged = [_said(i) for i in known if i.value]
     text = f"it costs {join_words(charged)} per GPU" if charged else "it adds no cost"
     if gain_per_cost is not None:
-        bound = {"upper": "at least ", "lower": "at most "}
-        least = bound.get(ranking_item(cost, ranking_cost).bound, "")
-        text += f", which is {least}{fmt.per_cost(gain_per_cost, ranking_cost)}"
+        item = ranking_item(cost, ranking_cost)
+        text += f", which is {per_cost_in_words(item, gain_per_cost, ranking_cost)}"
     missing = [k for k, i in (("area", cost.area), ("power", cost.power), ("money", cost.money))
                if i.value is None]  # fmt: skip
     if missing:

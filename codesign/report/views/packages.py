@@ -215,6 +215,6 @@ def _marginal_row(m: MarginalGain, hrefs: dict[str, str]) -> list[Cell]:
         Cell("yes" if m.inside else "no"), Cell(fmt.gain(m.alone), m.alone.value),
         Cell(fmt.gain(m.last), m.last.value, tag="strong"),
         Cell(fmt.cost_item(m.cost), None if m.cost is None else m.cost.value),
-        Cell(fmt.number(m.gain_per_cost), m.gain_per_cost),
+        costs.per_cost(m.cost, m.gain_per_cost),
         Cell(status.label, tag=f"status-{status.tag}"),
     ]  # fmt: skip

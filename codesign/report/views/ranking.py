@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from codesign.recommend.schema import Interval, OpShare, Recommendation, Recommendations
+from codesign.recommend.schema import (
+    FirstByCost,
+    Interval,
+    OpShare,
+    Recommendation,
+    Recommendations,
+)
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
 from codesign.report.text import ellipsis, sentence
@@ -188,13 +194,20 @@ def other_costs(recs: Recommendations, first: Recommendation) -> list[str]:
             words.append(f"per {unit} the same lever, at {other.label.partition(': ')[0]}")
         else:
             name = step_in_words_of(other.headline, other.label)
-            words.append(
-                f"per {unit} {name}, {fmt.gain(other.gain)} and "
-                f"{fmt.per_cost(other.gain_per_cost, other.ranking_cost).replace('mm2', 'mm²')}"
-            )
+            words.append(f"per {unit} {name}, {fmt.gain(other.gain)}{_and_per_cost(recs, other)}")
     return (
         [f"Ranked by gain for another cost, first would be: {'; '.join(words)}."] if words else []
     )
+
+
+def _and_per_cost(recs: Recommendations, other: FirstByCost) -> str:
+    """Its gain per cost, a bound where the cost of that step is one."""
+    if other.gain_per_cost is None:
+        return ""
+    cost = next((p.cost for x in recs.levers if x.lever == other.lever for p in x.points
+                 if p.factor == other.factor), None)  # fmt: skip
+    item = None if cost is None else costs.ranking_item(cost, other.ranking_cost)
+    return f" and {costs.per_cost_in_words(item, other.gain_per_cost, other.ranking_cost)}"
 
 
 def gain_in_words(rec: Recommendation) -> str:
