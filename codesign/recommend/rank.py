@@ -13,7 +13,7 @@ from codesign.recommend.carriers import saved_shares, share_by, top_carriers
 from codesign.recommend.levers import improves
 from codesign.recommend.portfolio import COST_UNITS, Portfolio
 from codesign.recommend.schema import Cost, LeverPoint, LeverResult, Recommendation, Verdict
-from codesign.recommend.wording import inside, listing, percent
+from codesign.recommend.wording import inside, joined, listing, percent
 
 if TYPE_CHECKING:
     from codesign.recommend.study import Evaluation, Study
@@ -38,11 +38,15 @@ class Pick:
     """How the step was chosen, or why it stands where it does."""
     small: bool = False
     """It gains less than the portfolio's ``min_gain``, so it stands behind all that gain more."""
+    fits: bool = True
+    """Whether the budgets allow the step. What they do not allow stands behind what they do."""
 
     @property
     def tier(self) -> int:
-        """First of all orders: what gains enough, what gains less, what gains nothing."""
-        return 2 if self.group == NOTHING else int(self.small)
+        """First of all orders: what gains enough within the budgets, what does not, what gains
+        nothing.
+        """
+        return 2 if self.group == NOTHING else int(self.small or not self.fits)
 
     @property
     def criterion(self) -> float:
@@ -69,13 +73,14 @@ def ranking_rule(portfolio: Portfolio) -> str:
         "interval lies above 1, that fit the budgets and that gain at least "
         f"{percent(portfolio.min_gain)}; if none gains that much, among those above 1. A lever "
         "whose cost no source gives is recommended at its largest step before saturation. "
-        f"Order: a lever that gains under {percent(portfolio.min_gain)} at that step stands behind "
-        f"all that gain more, however little it costs. Among either: first levers with a cost, by "
-        f"gain per {unit}; then those without, by gain; then "
+        f"Order: a lever that gains under {percent(portfolio.min_gain)} at that step, or that the "
+        "budgets exclude, stands behind all others, however little it costs. Among either: first "
+        f"levers with a cost, by gain per {unit}; then those without, by gain; then "
         "those whose effect is an assumption that no measurement tested, by gain; then those "
         "whose effect a measurement contradicts, by gain; then those whose "
         "interval reaches down to 1; then those that the data cannot identify or the budgets "
-        "exclude. Last of all those without effect, not studied or impossible. P(best) is the "
+        "exclude. Last of all those without effect, not studied or impossible. "
+        f"{_unknown_costs(portfolio)}P(best) is the "
         f"share of joint draws in which a lever gains at least {percent(portfolio.min_gain)} and "
         "is first by its criterion among those that do and that measurements "
         "identify: gain per cost among levers with a cost, gain among all; a draw in which none "
@@ -84,6 +89,12 @@ def ranking_rule(portfolio: Portfolio) -> str:
         "open, evenly in proportion, or from an assumed range where none gives one (see "
         "Assumptions)."
     )
+
+
+def _unknown_costs(portfolio: Portfolio) -> str:
+    if not portfolio.budgets:
+        return ""
+    return "A cost that no source gives is held against no budget. "
 
 
 def pick(portfolio: Portfolio, result: LeverResult, first: int) -> Pick:
@@ -104,11 +115,14 @@ def pick(portfolio: Portfolio, result: LeverResult, first: int) -> Pick:
         else BY_GAIN if result.points[chosen].gain_per_cost is None
         else BY_COST
     )  # fmt: skip
+    point = result.points[chosen]
+    unknown = _unknown_to_budgets(portfolio, point.cost)
     if not fits:
         note = "no step that gains fits the budgets; " + note
-    point = result.points[chosen]
+    elif unknown:
+        note += f"; whether it fits the budget of {joined(unknown)} is not known"
     small = point.gain.value - 1 < portfolio.min_gain
-    return Pick(result, point, first + chosen, group, note, small)
+    return Pick(result, point, first + chosen, group, note, small, fits)
 
 
 def _choose(portfolio: Portfolio, result: LeverResult, steps: list[int]) -> tuple[int, str]:
@@ -150,6 +164,12 @@ def _fits(portfolio: Portfolio, cost: Cost | None) -> bool:
         if value is not None and float(value) > budget:
             return False
     return True
+
+
+def _unknown_to_budgets(portfolio: Portfolio, cost: Cost | None) -> list[str]:
+    """Kinds of cost that have a budget and of which no source says what the step costs."""
+    return [kind for kind in portfolio.budgets
+            if cost is None or getattr(cost, kind).value is None]  # fmt: skip
 
 
 def ordered(picks: Sequence[Pick]) -> list[Pick]:

@@ -19,6 +19,7 @@ from codesign.recommend.rank import (
     ordered,
     p_best,
     pick,
+    ranking_rule,
 )
 from codesign.recommend.schema import Cost, CostItem, Interval, LeverPoint, LeverResult
 from codesign.recommend.would_change import swap_weight
@@ -95,6 +96,27 @@ def test_budgets_exclude_steps() -> None:
     none = pick(portfolio(budgets={"power": 5.0}), _result("hbm_bandwidth", points), 0)
     assert none.group == UNSUPPORTED
     assert "no step that gains fits" in none.note
+
+
+def test_what_no_budget_allows_stands_behind_what_one_does() -> None:
+    tight = portfolio(budgets={"power": 15.0}, min_gain=0.02)
+    large = pick(tight, _result("sm_count", [_point(1.1, 1.10, 70)]), 0)
+    small = pick(tight, _result("nvlink_bandwidth", [_point(1.25, 1.018, 10)]), 1)
+    assert [p.result.lever for p in ordered([large, small])] == ["nvlink_bandwidth", "sm_count"]
+    free = portfolio(min_gain=0.02)
+    picks = [pick(free, large.result, 0), pick(free, small.result, 1)]
+    assert [p.result.lever for p in ordered(picks)] == ["sm_count", "nvlink_bandwidth"]
+
+
+def test_a_cost_that_nobody_knows_fits_no_budget_for_sure() -> None:
+    tight = portfolio(budgets={"power": 15.0, "money": 9.0})
+    unknown = pick(tight, _result("nvlink_domain", [_point(2.0, 1.1, None)]), 0)
+    assert "fits the budget of power and money is not known" in unknown.note
+    priced = pick(tight, _result("hbm_bandwidth", [_point(1.5, 1.1, 10)]), 0)
+    assert "fits the budget of money is not known" in priced.note
+    assert "budget" not in pick(portfolio(), unknown.result, 0).note
+    assert "held against no budget" in ranking_rule(tight)
+    assert "held against no budget" not in ranking_rule(portfolio())
 
 
 def test_what_is_not_identified_never_gets_a_confident_rank() -> None:

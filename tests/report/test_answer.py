@@ -270,6 +270,17 @@ def test_the_answer_speaks_of_the_first_lever_that_is_worth_it() -> None:
     assert fmt.gain(largest.gain) in ranking.headline(none)
 
 
+def test_an_untested_lever_is_to_be_tested_and_not_to_be_bought() -> None:
+    recs = recommendations()
+    untested = change(recs.recommendations[0], verdict="untested", status="assumed")
+    others = (change(r, verdict="marginal") for r in recs.recommendations[1:])
+    said = ranking.headline(change(recs, recommendations=(untested, *others)))
+    assert "Invest" not in said
+    assert said.startswith("No lever that measurements identify is worth its place")
+    assert said.endswith("Test it before you invest.")
+    assert fmt.gain(untested.gain) in said
+
+
 def test_the_answer_names_the_first_by_other_costs_in_one_sentence() -> None:
     recs = recommendations()
     gain = Interval(1.07, 1.05, 1.09)

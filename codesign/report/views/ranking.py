@@ -71,6 +71,12 @@ def headline(recs: Recommendations) -> str:
             f"{step_in_words(first)}, is {gain_in_words(first)} over the portfolio."
         )
     cost = costs.in_words(first.cost, first.gain_per_cost, recs.ranking_cost)
+    if first.verdict == "untested":
+        return (
+            f"No lever that measurements identify is worth its place. Of those that none has "
+            f"tested, {step_in_words(first)} comes first: the portfolio would gain "
+            f"{gain_in_words(first)}, and {cost}. Test it before you invest."
+        )
     fleet = fleet_gain(recs, first)
     floor = costs.is_bounded_above(first.cost, recs)
     if fleet is not None and (fleet.hi if floor else fleet.value) < 1.0:
