@@ -14,6 +14,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import accuracy_latency
 import accuracy_noise
 import accuracy_tables as tables
 import accuracy_unrun
@@ -127,6 +128,8 @@ def _page(found: dict[str, Backtest], rows: int) -> str:
         "\n".join(tables.coverage_elsewhere({k: list(v.ops) for k, v in found.items()})),
         "## Spec-only, mean over frameworks\n\n" + tables.SPEC_ONLY,
         "\n".join(tables.spec_only({k: list(v.ops) for k, v in found.items()})),
+        accuracy_latency.TEXT,
+        "\n".join(accuracy_latency.lines(models)),
         "## What loses\n\n" + "\n".join(tables.losses(first)),
         tables.REASONS,
         "## Natural experiment: H100 to H200\n\n" + tables.EXPERIMENT,

@@ -23,12 +23,12 @@ from codesign.cluster.job import Job
 from codesign.cluster.memory import SPEC_TO_DEVICE
 from codesign.cluster.ops import step_kinds
 from codesign.cluster.plan import Plan, Plans
-from codesign.cluster.power import watts_needed
 from codesign.cluster.search import Found, evaluate, no_fit, search
 from codesign.cluster.step import compose, total_s
 
 if TYPE_CHECKING:
-    from codesign.hardware.model import System
+    from codesign.hardware.power import watts_needed
+from codesign.hardware.model import System
 
 Array = NDArray[np.float64]
 

@@ -81,6 +81,10 @@ TILE_PARAMETERS = (
     Parameter("software_scaling_share", 0.8, 0.3, 1.0, "tensor efficiency where the SMs rescale "
               "block-scaled sums, over that of scaling instructions", prior_sd=0.3),
     Parameter("quantize_row_clocks", 100.0, 0.1, 5e3, "SM clocks per row cast", prior_sd=1.5),
+    Parameter("full_headroom", 1.3, 0.3, 4.0, "watts over those at full rate and clock (H100: 1) "
+              "from which lasting multiplies keep the clock", prior_sd=0.3),
+    Parameter("sustained_s", 2e-3, 5e-5, 0.2, "kernel time at which half of the lost clock is lost",
+              prior_sd=1.0),
 )  # fmt: skip
 
 
@@ -196,6 +200,8 @@ def tile_rates(theta: Array) -> TileRates:
         synchronous_share=float(theta[17]),
         tuned_share=float(theta[18]),
         software_scaling_share=float(theta[19]),
+        full_headroom=float(theta[21]),
+        sustained_s=float(theta[22]),
     )
 
 

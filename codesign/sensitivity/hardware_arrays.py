@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.hardware.model import PEAK_OF_PRECISION
+from codesign.hardware.power import clock_headroom
 from codesign.workload.schema import PRECISIONS
 
 if TYPE_CHECKING:
@@ -78,6 +79,8 @@ class HardwareArrays:
     """Product of the ``power`` levers applied; 1.0 for a shipped system."""
     clock_ratio: Array
     """Product of the ``sm_clock`` levers applied; 1.0 for a shipped system."""
+    clock_headroom: Array
+    """`hardware.power.clock_headroom`: watts over those at full rate and clock; H100 is 1."""
     peaks_flops_per_s: Array
     """(systems, len(PRECISIONS)) dense peak by `PRECISION_INDEX`; NaN if there is none."""
     native: NDArray[np.bool_]
@@ -134,6 +137,7 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
         block_scaled_mma=column([float(s.gpu.architecture in _BLOCK_SCALED_MMA) for s in systems]),
         power_ratio=column([_ratio(s, "power") for s in systems]),
         clock_ratio=clock_ratio,
+        clock_headroom=column([clock_headroom(s) for s in systems]),
         peaks_flops_per_s=peaks * clock_ratio ** (CLOCK_SHARE - 1.0),
         native=native,
     )

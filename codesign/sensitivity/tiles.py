@@ -7,6 +7,11 @@ hardware on its own, so that an SM lever re-quantizes instead of scaling. The mi
 of functions that fall in every capability falls itself. Libraries that do not tune look
 at the rows alone; `tuned_share` weighs that tile in (TensorRT-LLM fits 1.0, the CUTLASS
 dispatch of vLLM and SGLang 0.3 to 0.5 in fp8).
+
+A multiply of milliseconds, repeated as benchmarks and steps repeat it, meets the power limit:
+parts with few watts for their rate and clock lose a part of the clock there, down to
+(`clock_headroom` / `full_headroom`)^(1/3) where it lasts much longer than `sustained_s`.
+A100 loses nothing, H100 and H200 a tenth, L40S and B200 a quarter and more.
 """
 
 from __future__ import annotations
@@ -62,6 +67,10 @@ class TileRates:
     """Weight of the fastest tile against the one that the rows alone would choose."""
     synchronous_share: float
     """Tensor efficiency of parts without asynchronous tensor instructions, over the others'."""
+    full_headroom: float
+    """`clock_headroom` from which a lasting multiply keeps the clock of the peak."""
+    sustained_s: float
+    """Kernel time at which half of the loss of clock is there."""
     software_scaling_share: float
     """Tensor efficiency where SMs rescale block-scaled sums, over that of the instructions."""
 
@@ -133,12 +142,27 @@ def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
             elif split == 1 and (tile_m, tile_n) == USUAL_TILE:
                 usual = {name: np.where(few, usual[name], value)
                          for name, value in candidate.items()}  # fmt: skip
+    ideal_s = 2.0 * work.groups * work.m * work.n * work.k * per_flop_s / hw.sm_count
+    for terms in (best, usual):
+        terms["time"] = terms["time"] + throttled_s(terms["time"], ideal_s, rates, hw)
     share = rates.tuned_share
     if not detail:
         return {"time": best["time"] ** share * usual["time"] ** (1.0 - share)}
     return {name: share * value + (1.0 - share) * usual[name] for name, value in best.items()} | {
         "time": best["time"] ** share * usual["time"] ** (1.0 - share)
     }
+
+
+def throttled_s(time_s: Array, tensor_s: Array, rates: TileRates, hw: HardwareArrays) -> Array:
+    """Seconds that the power limit adds to a kernel of ``time_s``, ``tensor_s`` of it multiplies.
+
+    Power goes as frequency x voltage^2 and voltage as frequency, so the clock that is held goes
+    with the cube root of the watts there are. Never falls in either time.
+    """
+    slower = np.maximum(rates.full_headroom / hw.clock_headroom, 1.0) ** POWER_CLOCK_EXPONENT - 1.0
+    lasting = time_s / (time_s + rates.sustained_s)
+    added: Array = slower * np.minimum(tensor_s, time_s) * lasting
+    return added
 
 
 def _faster(best: Terms, candidate: Terms) -> Terms:

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codesign.cluster.efficiency import DEFAULT, Efficiency
-from codesign.cluster.power import sustained, watts_needed
+from codesign.cluster.power import sustained
 from codesign.hardware import load_system
 from codesign.hardware.levers import apply_lever
+from codesign.hardware.power import watts_needed
 
 HALF = msgspec.structs.replace(DEFAULT, gemm=2.0, power_exponent=0.5)
 

@@ -13,12 +13,19 @@ B200 = load_system("hgx-b200")
 H100 = load_system("hgx-h100")
 
 
-def test_an_unseen_part_gets_the_median_launch_of_the_seen_ones() -> None:
-    trained = ("a100-80gb-sxm", "h100-sxm", "l40s")
-    seen = sorted(
-        load_system(name).launch_latency_s for name in ("hgx-a100", "hgx-h100", "l40s-pcie")
-    )
-    assert unmeasured(B200, trained).launch_latency_s == seen[1]
+def test_an_unseen_family_gets_the_geometric_mean_over_families() -> None:
+    # A100 and H100 launch in 2.5 us, L40S in 1.7: (2.5 x 2.5 x 1.7)^(1/3), whatever else of
+    # the Hopper family was seen, since that is not a family more.
+    expected = pytest.approx(2.1985e-6, rel=1e-4)
+    for hopper in (("h100-sxm",), ("h100-sxm", "h200-sxm")):
+        trained = ("a100-80gb-sxm", *hopper, "l40s")
+        assert unmeasured(B200, trained).launch_latency_s == expected
+
+
+def test_a_part_of_a_seen_family_gets_that_of_its_family() -> None:
+    trained = ("h100-sxm", "l40s", "b200-sxm")
+    assert unmeasured(load_system("hgx-h200"), trained).launch_latency_s == pytest.approx(2.5e-6)
+    assert unmeasured(load_system("gb300-nvl72"), trained).launch_latency_s == pytest.approx(1.7e-6)
 
 
 def test_a_measured_source_lends_its_own() -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codesign.hardware import load_system
 from codesign.sensitivity.gemm import TILE_PARAMETERS, GemmModel
 from codesign.sensitivity.hardware_arrays import hardware_arrays
 from codesign.workload.schema import ops_frame
@@ -95,3 +98,21 @@ def test_rows_without_dims_are_not_covered() -> None:
     ops = gemm(64, 64, 64)
     ops["k"] = pd.NA
     assert not GemmModel().applies(ops).any()
+
+
+def _lasting(watts: float, m: int) -> float:
+    """Time of an m x 4096 x 4096 multiply at so many watts, over that at a thousand times."""
+    base = load_system("hgx-h100")
+    parts = [replace(base, gpu=replace(base.gpu, power_w=w)) for w in (watts, 1000.0 * watts)]
+    model = GemmModel()
+    times = model.times(THETA, model.features(gemm(m, 4096, 4096)), hardware_arrays(parts))
+    return float(times[0, 0] / times[1, 0])
+
+
+def test_lasting_multiplies_lose_clock_where_watts_are_few() -> None:
+    """The clock that 1/2.6 of the watts of a full one hold is its cube root: 1.375 times slower."""
+    full = 1.3  # where `full_headroom` starts: 700 W are 1, so 350 W are 0.5
+    assert _lasting(350.0, 10**8) == pytest.approx((full / 0.5) ** (1 / 3), rel=0.1)
+    assert _lasting(350.0, 10**8) < (full / 0.5) ** (1 / 3)
+    assert _lasting(350.0, 256) < 1.02
+    assert _lasting(700.0 * full, 1e8) == 1.0
