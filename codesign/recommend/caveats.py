@@ -170,9 +170,11 @@ def general_warnings(
             found.append(_gap(study, evaluation, gaining, name, ratio))
     assumed = [inside(p.result.title) for p in gaining if p.result.status == "assumed"]
     if assumed:
+        one = len(assumed) == 1
+        gain, rank = ("it gains", "it ranks") if one else ("they gain", "they rank")
         found.append(
-            f"no measurement varies {joined(assumed)}: what they gain is an assumption, so they "
-            "rank behind what was measured, whatever they gain"
+            f"no measurement varies {joined(assumed)}: what {gain} is an assumption, so {rank} "
+            f"behind what was measured, whatever {gain}"
         )
     found += _composed(study, gaining)
     for chosen in gaining:
@@ -212,7 +214,15 @@ def _composed(study: Study, gaining: Sequence[Pick]) -> list[str]:
     )  # fmt: skip
     whole = len(study.weights)
     return [
-        f"{'all' if len(names) == whole else f'{len(names)} of'} {whole} workloads are composed "
-        f"from kernel times{f', {text}' if text else ''}; no end-to-end run is among them{clock}"
+        f"{_counted(len(names), whole)} composed from kernel times{f', {text}' if text else ''}; "
+        f"no end-to-end run is among them{clock}"
         for text, names in how.items()
     ]
+
+
+def _counted(some: int, whole: int) -> str:
+    """``all 7 workloads are``, ``1 of 7 workloads is``, ``the workload is``."""
+    if whole == 1:
+        return "the workload is"
+    count = f"all {whole}" if some == whole else f"{some} of {whole}"
+    return f"{count} workloads {'is' if some == 1 else 'are'}"

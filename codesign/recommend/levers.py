@@ -36,7 +36,7 @@ class LeverPlan:
 
     lever: str
     systems: tuple[System, ...]
-    """At each step, from the smallest change to the largest."""
+    """At each step, from the worst to the best: the largest improvement stands last."""
     small: System | None
     """The small step of the elasticity; None where a whole quantity cannot make one."""
     refused: str = ""
@@ -73,7 +73,7 @@ def plan_lever(lever: str, steps: Sequence[float | str], base: System) -> LeverP
         return LeverPlan(lever, (), None, str(error))
     by_factor = {system.levers[-1][1]: system for system in made}
     by_factor.pop(1.0, None)
-    ordered = sorted(by_factor, key=lambda f: abs(math.log(f)))
+    ordered = sorted(by_factor, reverse=LEVERS[lever].better != "up")
     return LeverPlan(lever, tuple(by_factor[f] for f in ordered), _small(lever, base))
 
 

@@ -17,7 +17,7 @@ from codesign.recommend.jsonfile import (
     save_recommendations,
     to_json,
 )
-from codesign.recommend.schema import Recommendations
+from codesign.recommend.schema import LeverResult, Recommendations
 from tests.projection.fakes import characterization, gemm
 from tests.recommend.cases import BASE, IdentifiedModel, chars, portfolio, run
 
@@ -68,6 +68,22 @@ def test_the_ranked_list_is_whole_and_no_effect_stands_last(recs: Recommendation
     assert fp8.reason
     assert last["fp4_throughput"].status == "refused"
     assert "no dense FP4 peak" in last["fp4_throughput"].reason
+
+
+def test_steps_that_worsen_a_lever_move_neither_its_carriers_nor_its_refutation() -> None:
+    def lever(*steps: float) -> LeverResult:
+        return run(levers={"hbm_bandwidth": steps}).levers[0]
+
+    better, both = lever(1.25), lever(1.25, 0.5, 1.0)
+    # Half the bandwidth is farther from today's than a quarter more, and gains nothing.
+    assert [p.factor for p in both.points] == [0.5, 1.25]
+    assert both.points[0].gain.value < 1 < both.points[1].gain.value
+    assert both.carried_by == better.carried_by
+    assert both.refuted_by == better.refuted_by
+    assert both.binding_after == better.binding_after
+    assert [p.factor for p in run(levers={"launch_latency": (0.5, 2.0)}).levers[0].points] == [
+        2.0, 0.5,
+    ]  # fmt: skip
 
 
 def test_capacity_is_not_studied_rather_than_worth_nothing(recs: Recommendations) -> None:

@@ -88,7 +88,7 @@ def test_levers_that_nothing_measured_varies_are_named() -> None:
     recs = recommend(portfolio(), chars(), Guess(), base=BASE)
     (line,) = [w for w in recs.warnings if w.startswith("no measurement varies")]
     assert line.startswith(
-        "no measurement varies NVLink bandwidth: what they gain is an assumption"
+        "no measurement varies NVLink bandwidth: what it gains is an assumption, so it ranks"
     )
 
 
@@ -102,7 +102,7 @@ def test_composed_workloads_say_what_was_never_run() -> None:
     assert line.startswith("all 2 workloads are composed from kernel times, each run alone")
     assert "BF16 throughput would draw more power" in line
     given["serve"] = chars()["serve"]
-    assert any(w.startswith("1 of 2 workloads are composed") for w in run(given).warnings)
+    assert any(w.startswith("1 of 2 workloads is composed") for w in run(given).warnings)
 
 
 def test_a_model_that_misses_the_step_names_who_leans_on_it() -> None:

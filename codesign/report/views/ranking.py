@@ -320,7 +320,8 @@ def figures(recs: Recommendations) -> list[Figure]:
     result = []
     first = head(recs)
     if first is not None:
-        result.append(Figure(fmt.gain(first.gain), "gain of the first recommendation",
+        label = "gain of the first recommendation" if worth_it(first) else "largest gain of a lever"
+        result.append(Figure(fmt.gain(first.gain), label,
                              f"{first.headline}, {first.label}; 90 % interval"
                              + (" of what is modelled; the effect is assumed"
                                 if first.status == "assumed" else "")))  # fmt: skip
