@@ -25,10 +25,10 @@ from codesign.cluster.ops import step_kinds
 from codesign.cluster.plan import Plan, Plans
 from codesign.cluster.search import Found, evaluate, no_fit, search
 from codesign.cluster.step import compose, total_s
+from codesign.hardware.power import watts_needed
 
 if TYPE_CHECKING:
-    from codesign.hardware.power import watts_needed
-from codesign.hardware.model import System
+    from codesign.hardware.model import System
 
 Array = NDArray[np.float64]
 
