@@ -22,6 +22,7 @@ from codesign.hardware.levers import system_title
 from codesign.recommend.assumptions import assumptions
 from codesign.recommend.at_scale import portfolio_at_scale
 from codesign.recommend.blind_errors import blind_errors
+from codesign.recommend.capture_warnings import capture_warnings
 from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_warnings, worthwhile
 from codesign.recommend.compare import Older, compare
 from codesign.recommend.contradiction import missed_together
@@ -222,6 +223,7 @@ def _warnings(
     found = list(study.portfolio.notes)
     if backtest is None or not (backtest.ops or backtest.workloads):
         found.append("no backtest was given: how far projections hold on unseen GPUs is not shown")
+    found += capture_warnings(study, evaluation)
     matters = worthwhile(study, picks)
     found += [
         f"{p.result.title}: its projected effect is contradicted by {p.result.contradicted_by}. It "

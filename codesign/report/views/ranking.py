@@ -267,6 +267,7 @@ def _ranked_row(
     status = STATUS_WORDS[rec.status]
     ranked = rec.cost is None or rec.gain_per_cost is not None or rec.status in NO_GAIN
     by = () if ranked else (notes.mark(f"Ranked by {rec.ranked_by}"),)
+    per_cost = None if rec.status == "no_effect" else rec.gain_per_cost
     return [
         Cell(str(rec.rank), rec.rank, by),
         Cell(
@@ -285,7 +286,7 @@ def _ranked_row(
         *(
             [Cell(fmt.DASH)] * 4
             if rec.status == "refused"
-            else costs.cells(rec.cost, rec.gain_per_cost, recs.ranking_cost, notes, brief=True)
+            else costs.cells(rec.cost, per_cost, recs.ranking_cost, notes, brief=True)
         ),
         Cell(fmt.optional_share(rec.p_best), rec.p_best),
         Cell(
@@ -325,7 +326,7 @@ def figures(recs: Recommendations) -> list[Figure]:
                              f"{first.headline}, {first.label}; 90 % interval"
                              + (" of what is modelled; the effect is assumed"
                                 if first.status == "assumed" else "")))  # fmt: skip
-        if first.p_best is not None:
+        if first.p_best is not None and worth_it(first):
             result.append(Figure(fmt.share(first.p_best), "probability that it is the best",
                                  f"by {_measure(first)}, from the joint draws"))  # fmt: skip
     if recs.software:
