@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from codesign.recommend.study import Evaluation, Study
     from codesign.workload.characterization import Header, Quality
 
+_UNNAMED = "device: not named"
+"""How a reader of traces notes it."""
 LEAST_HELD = 0.1
 """Share of a step from which time that is not projected, or not reliable, is told at the head."""
 LEAST_IDLE = 0.3
@@ -36,10 +38,8 @@ def capture_warnings(study: Study, evaluation: Evaluation) -> list[str]:
 def _of_header(header: Header, baseline: str) -> list[str]:
     found = []
     quality = header.quality
-    if header.system is None:
-        found.append(
-            f"its capture does not say on which system it was made; it is taken to be {baseline}"
-        )
+    if header.system is None or any(n.startswith(_UNNAMED) for n in header.notes):
+        found.append(f"its capture does not name the GPU; it is taken to be that of {baseline}")
     if not quality.complete:
         found.append("its input was cut short: the step is that of what could be read")
     whys = dict.fromkeys(_why(quality, q) for q in ("steps", "step_time"))
@@ -55,7 +55,7 @@ def _of_step(quality: Quality, projection: Projection) -> list[str]:
     why = _why(quality, "idle")
     if why and idle >= LEAST_HELD:
         found.append(
-            f"{percent(idle)} of its step is idle time that the capture does not measure reliably "
+            f"idle time, {percent(idle)} of its step, is not measured reliably by its capture "
             f"({why}): with less of it every lever gains more"
         )
     elif idle >= LEAST_IDLE:

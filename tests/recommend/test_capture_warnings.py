@@ -36,7 +36,7 @@ def test_a_sound_capture_of_a_busy_device_has_none() -> None:
 
 def test_idle_time_that_the_capture_does_not_measure_makes_gains_too_small() -> None:
     (line,) = said(idle_s=1.0, quality=unsure("idle"))
-    assert "20 % of its step is idle time that the capture does not measure reliably" in line
+    assert "idle time, 20 % of its step, is not measured reliably" in line
     assert "stacks were recorded" in line
     assert said(quality=unsure("idle")) == []
 
@@ -63,7 +63,8 @@ def test_time_that_no_model_covers_is_in_no_gain() -> None:
 @pytest.mark.parametrize(
     ("header", "told"),
     [
-        ({"system": None}, "does not say on which system it was made; it is taken to be Toy"),
+        ({"system": None}, "does not name the GPU; it is taken to be that of Toy, 8 GPUs"),
+        ({"notes": ("device: not named",)}, "does not name the GPU"),
         ({"quality": Quality(complete=False)}, "cut short"),
         ({"quality": unsure("steps", "step_time")},
          "its step is not reliable (stacks were recorded), nor is any gain of it"),

@@ -109,6 +109,9 @@ def test_warnings_about_the_first_lever_come_first_and_all_are_kept() -> None:
     assert view.doubts[0] == "SM clock: beware."
     assert view.doubts[1] == "Nothing of note 0."
     assert view.doubts_left.startswith("2 more")
+    numbers = "run_4: 97 % of it is held; SM count at +10 %: 145 SMs. More of it."
+    view = summary_view(replace(recs(), warnings=(numbers,)), {})
+    assert view.doubts == ("run_4: 97 % of it is held; SM count at +10 %: 145 SMs.",)
     text = read_html(render_html(replace(recs(), warnings=tuple(said)))).text
     assert all(line in text for line in said)
 

@@ -15,7 +15,7 @@ from codesign.report.views.terms import STATUS_WORDS, VERDICT_WORDS
 
 HARDWARE, SOFTWARE, DOUBTS = 3, 2, 4
 """Lines of each kind that one page has room for."""
-_FIRST_SENTENCE = re.compile(r"(?<=[a-z0-9)%])[.:] (?=[A-Z0-9])")
+_FIRST_SENTENCE = re.compile(r"(?<=[a-z0-9)%])[.] (?=[A-Z0-9])")
 _ROOM = 200
 
 
