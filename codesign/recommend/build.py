@@ -22,7 +22,7 @@ from codesign.hardware.levers import system_title
 from codesign.recommend.assumptions import assumptions
 from codesign.recommend.at_scale import portfolio_at_scale
 from codesign.recommend.blind_errors import blind_errors
-from codesign.recommend.capture_warnings import capture_warnings
+from codesign.recommend.capture_warnings import capture_warnings, recorded_elsewhere
 from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_warnings, worthwhile
 from codesign.recommend.compare import Older, compare
 from codesign.recommend.contradiction import missed_together
@@ -211,6 +211,13 @@ def _check(portfolio: Portfolio, chars: Mapping[str, Characterization], base: Sy
             raise UsageError(
                 f"workload {entry.name} was characterized on {char.header.system}, but the "
                 f"portfolio's baseline is {base.name}; characterize it there, or set the baseline"
+            )
+        device = recorded_elsewhere(char.header)
+        if device:
+            raise UsageError(
+                f"workload {entry.name} was recorded on {device}, but the portfolio's baseline "
+                f"{base.name} is made of {base.gpu.name}; set the baseline to a system of that "
+                "device, or give a capture of this one"
             )
         if not len(char.ops) or not char.ops["exposed_s"].sum() > 0:
             raise UsageError(f"workload {entry.name}: its characterization holds no op time")

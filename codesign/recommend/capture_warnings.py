@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _UNNAMED = "device: not named"
 """How a reader of traces notes it."""
+_RECORDED = " was recorded, but --system "
+"""How readers warn that the device of a capture is none of the system that was stated."""
 LEAST_HELD = 0.1
 """Share of a step from which time that is not projected, or not reliable, is told at the head."""
 LEAST_IDLE = 0.3
@@ -33,6 +35,15 @@ def capture_warnings(study: Study, evaluation: Evaluation) -> list[str]:
             said += _of_step(header.quality, evaluation.projections[name])
             found += [f"{name}: {text}" for text in said]
     return found
+
+
+def recorded_elsewhere(header: Header) -> str:
+    """The device that a capture was made on if the system stated is of another; else empty."""
+    for warning in header.quality.warnings:
+        device, found, _ = warning.partition(_RECORDED)
+        if found:
+            return device
+    return ""
 
 
 def _of_header(header: Header, baseline: str) -> list[str]:

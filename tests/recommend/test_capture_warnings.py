@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from codesign._common.errors import UsageError
 from codesign.recommend.build import recommend
+from codesign.sources._devices import contradiction
 from codesign.workload.characterization import Quality, Reliability
 from tests.projection.fakes import characterization, gemm
 from tests.recommend.cases import BASE, IdentifiedModel, chars, portfolio
@@ -73,6 +75,14 @@ def test_time_that_no_model_covers_is_in_no_gain() -> None:
 def test_what_the_header_admits_is_told(header: dict[str, Any], told: str) -> None:
     (line,) = said(**header)
     assert told in line
+
+
+def test_a_capture_of_another_device_than_the_baselines_is_refused() -> None:
+    told = contradiction("hgx-h100", "AMD Instinct MI300X")
+    assert told is not None
+    with pytest.raises(UsageError, match="train was recorded on AMD Instinct MI300X, but"):
+        said(quality=Quality(warnings=("clipped", told)))
+    assert contradiction("hgx-h100", "NVIDIA H100 80GB HBM3") is None
 
 
 def test_a_workload_without_weight_is_not_spoken_of() -> None:
