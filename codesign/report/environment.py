@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from markupsafe import Markup, escape
 
 from codesign._common.errors import UsageError
@@ -60,9 +61,10 @@ def _environment(template_dir: Path | None, autoescape: bool) -> jinja2.Environm
         if not template_dir.is_dir():
             raise UsageError(f"{template_dir}: no such folder of templates")
         loaders.insert(0, jinja2.FileSystemLoader(template_dir))
-    return jinja2.Environment(
+    # A template that came from somebody else prints the report, and does nothing else.
+    return ImmutableSandboxedEnvironment(
         loader=jinja2.ChoiceLoader(loaders),
-        autoescape=autoescape,  # noqa: S701 - the Markdown environment escapes in finalize
+        autoescape=autoescape,  # the Markdown environment escapes in finalize
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -141,9 +143,12 @@ def _prefixed(chart: CurveChart, prefix: str) -> CurveChart:
     return replace(chart, id=prefix + chart.id) if prefix else chart
 
 
-def describe(error: jinja2.TemplateError) -> str:
+def describe(error: Exception) -> str:
     """One line about a template that failed: file, line, reason."""
-    reason = str(error.message or type(error).__name__).splitlines()[0]
+    said = str(getattr(error, "message", None) or error or type(error).__name__).splitlines()
+    reason = said[0] if said else type(error).__name__
+    if isinstance(error, jinja2.TemplateNotFound):
+        reason = f"there is no template {reason}"
     where: Any = getattr(error, "filename", None) or getattr(error, "name", None)
     line = getattr(error, "lineno", None)
     # An undefined name carries no place; the rewritten traceback ends in the template's line.

@@ -60,6 +60,8 @@ FORMATS: MappingProxyType[str, Renderer] = MappingProxyType({
     ".html": render_html, ".htm": render_html, ".md": render_markdown,
     ".markdown": render_markdown, ".json": render_json, ".xlsx": render_xlsx, ".pdf": render_pdf,
 })  # fmt: skip
+_IN_TEMPLATES = (ArithmeticError, LookupError, RecursionError, TypeError, ValueError)
+"""What the expressions of a template of one's own can raise, or its encoding."""
 TEMPLATED = frozenset({".html", ".htm", ".md", ".markdown", ".pdf"})
 """Formats that templates make."""
 
@@ -101,10 +103,15 @@ def _fill(
     make: Callable[[Path | None], jinja2.Environment], name: str, recs: Recommendations,
     template_dir: str | Path | None,
 ) -> str:  # fmt: skip
+    view = build(recs)
     try:
         template = make(Path(template_dir) if template_dir else None).get_template(name)
-        return template.render(report=build(recs))
+        return template.render(report=view)
     except jinja2.TemplateError as error:
+        raise UsageError(environment.describe(error)) from error
+    except _IN_TEMPLATES as error:
+        if template_dir is None:
+            raise  # A fault of ours.
         raise UsageError(environment.describe(error)) from error
 
 

@@ -49,7 +49,12 @@ def test_markdown_blocks_are_overridden_alike(tmp_path: Path) -> None:
     [
         ("<p>\n{{ report.nothing }}", "nothing"),
         ("<p>\n{% if %}", "report.html.j2:2"),
-        ('{% extends "gone.html.j2" %}', "gone.html.j2"),
+        ('{% extends "gone.html.j2" %}', "there is no template gone.html.j2"),
+        ('{% include "../../secret" %}', "there is no template ../../secret"),
+        ("<p>\n{{ 1 / 0 }}", "report.html.j2:2: division by zero"),
+        ("<p>\n{{ report.title + 1 }}", "report.html.j2:2"),
+        ('{% extends "report.html.j2" %}', "recursion"),
+        ("{% for i in range(10 ** 9) %}{% endfor %}", "Range too big"),
     ],
 )
 def test_a_broken_template_is_one_clear_line(source: str, told: str, tmp_path: Path) -> None:
@@ -59,6 +64,27 @@ def test_a_broken_template_is_one_clear_line(source: str, told: str, tmp_path: P
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out.html").exists()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '{{ "".__class__.__mro__ }}',
+        "{{ cycler.__init__.__globals__.os.popen('id').read() }}",
+        "{{ report|attr('__class__') }}",
+        "{{ asset.__globals__ }}",
+    ],
+)
+def test_a_template_reaches_nothing_but_the_report(source: str, tmp_path: Path) -> None:
+    (tmp_path / "report.html.j2").write_text(source)
+    with pytest.raises(UsageError, match="unsafe"):
+        render_html(empty(), tmp_path)
+
+
+def test_a_template_that_is_no_utf_8_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "report.html.j2").write_bytes(b"\xff\xfe<p>")
+    with pytest.raises(UsageError, match="utf-8"):
+        render_html(empty(), tmp_path)
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
