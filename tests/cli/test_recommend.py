@@ -120,6 +120,22 @@ def test_a_workload_whose_name_holds_an_equals_sign_can_be_weighed(
     assert weights["bs=8"] == pytest.approx(0.25)
 
 
+def test_what_is_given_holds_and_what_is_not_keeps_the_portfolios_value(
+    portfolio: str, tmp_path: Path
+) -> None:
+    Path(portfolio).write_text(f"{PORTFOLIO}min_gain: 0.05\nranking: area\n")
+
+    def settings(*args: str) -> tuple[object, object]:
+        assert _run(portfolio, *args, "-o", str(tmp_path / "r.json"), "--force").exit_code == 0
+        made = load_recommendations(tmp_path / "r.json").provenance.settings
+        return made["min_gain"], made["ranking"]
+
+    assert settings() == (0.05, "area")
+    assert settings("--min-gain", "5%", "--rank-by", "area") == (0.05, "area")
+    # What a portfolio has by default is a value like any other where it is given.
+    assert settings("--min-gain", "2%", "--rank-by", "power") == (0.02, "power")
+
+
 def test_hostile_titles_take_one_line_of_the_terminal(portfolio: str) -> None:
     path = Path(portfolio)
     path.write_text(PORTFOLIO.replace("title: Two workloads", 'title: "a\\n\\u202eb \\x1b[31m"'))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from codesign.recommend.schema import Gap, GapRow
-from codesign.report import render_html
+from codesign.report import render_html, render_markdown
 from codesign.report.charts.waterfall import WaterfallInput, waterfall
 from codesign.report.views.gap import gap_view
 from tests.report.factory import recommendations
@@ -64,6 +66,26 @@ def test_bars_follow_each_other_and_end_at_the_step() -> None:
             "Attainable bound": "5.02 s"}.items() <= {
         b.label: b.reading for b in chart.bars
     }.items()  # fmt: skip
+
+
+def test_a_roofline_says_what_it_lacks_and_why() -> None:
+    recs = recommendations()
+    first = recs.workloads[0]
+    assert first.gap is not None
+
+    def texts(**changes: Any) -> list[str]:
+        made = replace(recs, workloads=(replace(first, **changes), *recs.workloads[1:]))
+        return [read_html(render_html(made)).text, render_markdown(made)]
+
+    again = "Capture it again with shapes"
+    for text in texts(gap=replace(first.gap, unknown_share=0.62)):
+        assert "Ops that take 62.0 % of the step are not on the roofline" in text
+        assert again in text
+    for text in texts(roofline=()):
+        assert "No roofline: no op of this workload has known FLOPs" in text
+        assert again in text
+    for text in texts(gap=replace(first.gap, unknown_share=0.05)):
+        assert again not in text
 
 
 def test_nothing_to_draw_is_no_chart() -> None:

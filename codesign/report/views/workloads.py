@@ -14,11 +14,15 @@ from codesign.report.table import Cell, Column, Table, make_table
 from codesign.report.text import printable
 from codesign.report.views.gap import GapView, gap_view
 
-NO_ROOFLINE = (
-    "No roofline: no op of this workload has known FLOPs, bytes and a dense peak. "
+_AGAIN = (
     "Capture it again with shapes (record_shapes=True, without CUDA graphs) or describe it "
     "by a recipe."
 )
+NO_ROOFLINE = (
+    f"No roofline: no op of this workload has known FLOPs, bytes and a dense peak. {_AGAIN}"
+)
+LEAST_MISSING = 0.1
+"""Share of a step from which it is told that the roofline lacks it."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +105,23 @@ def _view(w: WorkloadResult, anchor: str) -> WorkloadView:
         anchor, w.title or w.name, w.name, _facts(w), w.quality_warnings, bars,
         _breakdown(w, anchor), _gap_table(w, anchor),
         None if w.gap is None else gap_view(w.gap, anchor, w.title or w.name), chart,
-        "" if chart else NO_ROOFLINE,
+        _missing(w) if chart else NO_ROOFLINE,
         _roofline_table(w, anchor) if chart else None, _top_ops(w, anchor),
         _pairs_table(f"{anchor}-assumptions", "Assumptions of this workload",
                      ("Assumption", "Value"), w.assumptions),
         _pairs_table(f"{anchor}-recipe", "What was run", ("Setting", "Value"), w.recipe),
     )  # fmt: skip
+
+
+def _missing(w: WorkloadResult) -> str:
+    """What a roofline that is drawn lacks; empty where that is little."""
+    unknown = 0.0 if w.gap is None else w.gap.unknown_share
+    if unknown < LEAST_MISSING:
+        return ""
+    return (
+        f"Ops that take {fmt.share(unknown)} of the step are not on the roofline, since their "
+        f"FLOPs or bytes are unknown. {_AGAIN}"
+    )
 
 
 def _class_parts(w: WorkloadResult) -> tuple[tuple[str, float, str], ...]:
