@@ -50,20 +50,20 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     of ranks for each other. Graphs take it away."""
     step_s: float = 5e-3
     """Fixed time of a step: data, norms, optimizer launches, reports."""
-    power_exponent: float = 1 / 2
+    power_exponent: float = 1 / 3
     """Sustained clock of large multiplies ~ power^exponent, between 1/3 (voltage follows
-    frequency) and 1 (voltage at its floor). Assumed; left free, published runs give 0.50, but
-    cannot tell power from what else moved with it (docs/cluster.md)."""
+    frequency, as in the op models) and 1 (voltage at its floor). Assumed; left free, published
+    runs give 0.34, but cannot tell power from what else moved with it (docs/cluster.md)."""
 
 
 UNCALIBRATED = Efficiency()
 """Where calibration starts, and what it is held to."""
 DEFAULT = Efficiency(
-    gemm=1.56, gemm_narrow=1.08, gemm_block=1.22, gemm_nvfp4=0.722, grouped=1.70,
-    grouped_fused=0.924, attention_forward=1.01, attention_backward=1.53, memory=0.921,
-    memory_fused=0.962, tp_exposed=0.294, ep=1.05, ep_hybrid=0.303, ep_window=0.742,
-    dp_window=0.790, slowdown=1.64, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000659,
-    step_s=0.00541, power_exponent=0.5,
+    gemm=1.43, gemm_narrow=1.00, gemm_block=1.14, gemm_nvfp4=0.695, grouped=1.74,
+    grouped_fused=0.956, attention_forward=1.01, attention_backward=1.50, memory=0.929,
+    memory_fused=0.974, tp_exposed=0.309, ep=1.08, ep_hybrid=0.304, ep_window=0.762,
+    dp_window=0.789, slowdown=1.51, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000861,
+    step_s=0.00541, power_exponent=1 / 3,
 )  # fmt: skip
 """Shipped: calibrated on the H100 and GB200 rows of Megatron Bridge's table and half of the B200
 steps, the other rows unseen: `benchmarks/cluster.py` prints it with the scores that it reaches."""
