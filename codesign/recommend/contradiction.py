@@ -72,12 +72,13 @@ def missed_together(backtest: Backtest | None, titles: Mapping[str, str]) -> lis
 
 
 def moved_beside(row: ExperimentRow) -> list[str]:
-    """What else of the hardware moved, ``scale-out bandwidth x2``.
+    """What else of the hardware moved, the farthest first: ``scale-out bandwidth x2``.
 
     Capacity at an unchanged configuration moves nothing and is left out.
     """
     return [
-        f"{readable(lever)} x{factor:g}" for lever, factor in row.moved.items()
+        f"{readable(lever)} x{factor:g}"
+        for lever, factor in sorted(row.moved.items(), key=lambda m: (-abs(math.log(m[1])), m[0]))
         if lever not in (row.lever, "hbm_capacity") and abs(math.log(factor)) > SAME
     ]  # fmt: skip
 

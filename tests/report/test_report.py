@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from codesign._common.errors import UsageError
-from codesign.recommend.schema import Recommendations
+from codesign._common.scores import ExperimentRow
+from codesign.recommend.schema import Interval, Recommendations
 from codesign.report import render, render_html, render_markdown
 from tests.report.factory import empty, recommendations
+from tests.report.packages_case import recs as full
 from tests.report.reading import Page, normal, read_html, read_markdown_tables
+from tests.report.small import with_all
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +164,33 @@ def test_a_file_that_was_saved_and_read_renders_the_same(tmp_path: Path) -> None
     left, right = read_html(render_html(saved)), read_html(render_html(recommendations()))
     assert left.tables == right.tables
     assert left.text == right.text
+
+
+def test_no_order_in_the_report_is_that_of_keys() -> None:
+    """With every mapping of a file turned round, each format says the same."""
+
+    def turned(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: turned(value[key]) for key in reversed(value)}
+        return [turned(item) for item in value] if isinstance(value, list | tuple) else value
+
+    left_out = {"L2 capacity": "cannot say", "HBM capacity": "not studied", "SM": "cannot say"}
+    recs = with_all(full())
+    first = msgspec.structs.replace(recs.packages[0], left_out=left_out)
+    moved = {"hbm_bandwidth": 1.2, "sm_count": 1.1, "scaleout_bandwidth": 2.0}
+    gain = Interval(1.3, 1.2, 1.4)
+    experiments = (
+        ExperimentRow("exp", "A link", "nvlink_domain", "test", "a", "b", moved, 1.1, 1.0, 1.2, 3,
+                      "kernels", 1.1, True, gain, False, "", ("us",), (), "tables"),
+    )  # fmt: skip
+    recs = msgspec.structs.replace(
+        recs, packages=(first, *recs.packages[1:]),
+        backtest=msgspec.structs.replace(recs.backtest, experiments=experiments),
+    )  # fmt: skip
+    other = msgspec.convert(turned(msgspec.to_builtins(recs)), Recommendations)
+    assert other == recs
+    assert render_markdown(other) == render_markdown(recs)
+    assert render_html(other) == render_html(recs)
 
 
 @pytest.mark.parametrize("name", ["report.docx", "report", "report.HTML.bak"])

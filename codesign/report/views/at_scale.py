@@ -92,7 +92,9 @@ def _placed(kind: str, p: Placed) -> list[Cell | str]:
     memory = f"{p.needed_bytes / 1e9:.0f} GB" + ("" if p.fits else ", does not fit")
     return [
         Cell(f"{kind}: {p.plan}", sub=", ".join(
-            f"{name} {size / 1e9:.0f} GB" for name, size in p.memory_bytes.items() if size > 5e8)),
+            f"{name} {size / 1e9:.0f} GB"
+            for size, name in sorted(((v, k) for k, v in p.memory_bytes.items()), reverse=True)
+            if size > 5e8)),
         Cell(fmt.count(p.gpus), p.gpus), Cell(fmt.seconds_interval(p.step_s), step),
         Cell(fmt.count(round(p.tokens_per_s_gpu)), p.tokens_per_s_gpu),
         Cell(fmt.optional_share(p.mfu), p.mfu), Cell(fmt.optional_share(p.hfu), p.hfu),

@@ -136,11 +136,18 @@ def _notes(study: PackageStudy) -> tuple[str, ...]:
         )  # fmt: skip
     if study.left_out:
         by_reason: dict[str, list[str]] = {}
-        for title, why in study.left_out.items():
+        # The reason of the most levers first; a saved file has its keys in alphabetical order.
+        for title, why in sorted(study.left_out.items()):
             by_reason.setdefault(why, []).append(title)
-        said = "; ".join(f"{join_words(titles)} ({why})" for why, titles in by_reason.items())
+        said = "; ".join(
+            f"{join_words(titles)} ({why})" for why, titles in _largest_first(by_reason)
+        )
         found.append(f"In no package: {said}")
     return tuple(sentence(text) for text in found)
+
+
+def _largest_first(groups: dict[str, list[str]]) -> list[tuple[str, list[str]]]:
+    return sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
 def _chart(study: PackageStudy, anchor: str) -> CurveChart:

@@ -69,12 +69,15 @@ def _cells(rank: ScenarioRank) -> list[Cell]:
 
 
 def _weights(recs: Recommendations) -> Table:
+    # In the order of the portfolio: in a file that was saved, keys stand in alphabetical order.
     titles = {w.name: w.title or w.name for w in recs.workloads}
+    known = recs.scenarios[0].weights
+    names = [*(name for name in titles if name in known), *sorted(known.keys() - titles.keys())]
     columns = [Column("Workload"), *(Column(s.name, True) for s in recs.scenarios)]
     rows = [
         [Cell(titles.get(name, name)),
          *(Cell(fmt.share(s.weights[name]), s.weights[name]) for s in recs.scenarios)]
-        for name in recs.scenarios[0].weights
+        for name in names
     ]  # fmt: skip
     caption = "Shares of GPU-hours by scenario"
     return make_table("scenarios-weights", caption, columns, rows)
