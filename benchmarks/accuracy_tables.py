@@ -46,9 +46,10 @@ of the rooflines' peaks ("ratio").
 - SGLang and vLLM run kernels on Blackwell (trtllm-gen) that no older part ever ran. They are
   predicted from the nearest family that older parts did run, labelled "assumed", with an
   interval as wide as families of kernels differ on the GPUs that were trained on.
-- **Clocks that last.** A multiply of milliseconds loses a part of its clock where a part has few watts for
-  its rate and clock; A100 (none), H100 (a tenth) and L40S (a quarter) show it. How it goes on to
-  other parts rests on the cube-root law of power and on energies of a FLOP by process, both assumed.
+- **Clocks that last.** A multiply of milliseconds loses a part of its clock where a part has few
+  watts for its rate and clock; A100 (none), H100 (a tenth) and L40S (a quarter) show it. How it
+  goes on to other parts rests on the cube-root law of power and on energies of a FLOP by
+  process, both assumed.
 - The parameters never saw the targets, but the forms and the priors were chosen while errors
   on them were in view. Expect a little worse on silicon that comes later."""
 INTERVALS = """The 90 % interval of an op is made of what its family shares (Student's t, since
