@@ -34,6 +34,7 @@ class LeverChange(msgspec.Struct, frozen=True):
     """Step that was recommended."""
     label_after: str
     gain_before: Interval | None
+    """None, too, of what was not studied or cannot be."""
     gain_after: Interval | None
     factor: float | None
     """Step at which ``gains`` compare; None if no step is in both studies."""

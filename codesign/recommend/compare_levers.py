@@ -11,7 +11,7 @@ from codesign.recommend.change_records import CauseName, LeverChange
 from codesign.recommend.ranked import Ranked
 
 if TYPE_CHECKING:
-    from codesign.recommend.schema import LeverPoint, Recommendations
+    from codesign.recommend.schema import Interval, LeverPoint, Recommendation, Recommendations
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,15 @@ def lever_change(
         rank_after=None if after is None else after.rank,
         label_before="" if before is None else before.label,
         label_after="" if after is None else after.label,
-        gain_before=None if before is None else before.gain,
-        gain_after=None if after is None else after.gain,
+        gain_before=_said(before), gain_after=_said(after),
         factor=factor, ranks={s.label: rank for s in stages if (rank := _rank(s.after, lever))},
         gains=gains,
     )  # fmt: skip
+
+
+def _said(line: Recommendation | None) -> Interval | None:
+    """Its gain, if it has one: of what was not studied or cannot be, the file's 1 is none."""
+    return None if line is None or line.status in ("refused", "not_studied") else line.gain
 
 
 def _gains(

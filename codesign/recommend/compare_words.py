@@ -33,7 +33,8 @@ def how_told(name: CauseName, stages: Sequence[Stage], older: Older) -> str:
             "by elimination: it alone differs of what gains by workload come from, and all else "
             "was recomputed"
         )
-    return f"not told apart from {joined(rest)}, which differ as well"
+    verb = "differs" if len(rest) == 1 else "differ"
+    return f"not told apart from {joined(rest)}, which {verb} as well"
 
 
 def summary(

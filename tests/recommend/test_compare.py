@@ -62,6 +62,10 @@ def test_the_same_inputs_change_nothing() -> None:
     assert changes.summary == "Nothing that went in has changed, and nor has the list."
     assert (changes.causes, changes.stages, changes.first_by) == ((), (), ())
     assert all(x.rank_before == x.rank_after for x in changes.levers)
+    # Of memory that was not studied and a rate that the part has not, nobody said a gain.
+    silent = {x.lever for x in changes.levers if x.gain_before is None}
+    assert silent == {x.lever for x in changes.levers if x.gain_after is None}
+    assert silent == {"hbm_capacity", "fp4_throughput"}
 
 
 def test_other_weights_are_laid_to_weights() -> None:

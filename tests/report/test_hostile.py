@@ -35,6 +35,9 @@ HOSTILE = {
     "attribute": "\" onmouseover='x' data-x=\"",
     "entity": "&lt;b&gt; &amp;",
     "formula": "=1+1",
+    "at": "@SUM(A1:A2)|cmd",
+    "tab": "\t-2+3",
+    "emoji": "\N{ROCKET} [x](https://example.org) \N{FAMILY}",
     "control": "bell\x07 \u202eright-to-left",
 }
 
