@@ -51,16 +51,18 @@ def _but_one_call(look: Look, rows: Mask) -> Array:
 def hideable(look: Look, rows: Mask, wanted: Array) -> Array:
     """(ops,) seconds of ``wanted`` that free compute of each row's phase can hide.
 
-    Rows of a phase share its compute in proportion to what they want.
+    Rows of a phase share its compute in proportion to what they want. Rows whose phase is
+    not known come last and take what is left of all.
     """
     phase, compute = look.text("phase"), look.compute
     hidden = np.zeros(len(look.ops))
     busy_beside = ~compute & ~np.isnan(look.number("exposed_s"))
-    for name in sorted(set(phase[rows])):
+    for name in sorted(set(phase[rows]), reverse=True):
         here = rows & (phase == name)
-        used = look.step.time_s - look.step.exposed_s
-        taken = float(used[busy_beside & (phase == name)].sum())
-        free = max(float(look.step.exposed_s[compute & (phase == name)].sum()) - taken, 0.0)
+        among = phase == name if name else np.ones(len(phase), dtype=bool)
+        used = look.step.time_s - look.step.exposed_s + hidden
+        taken = float(used[busy_beside & among].sum())
+        free = max(float(look.step.exposed_s[compute & among].sum()) - taken, 0.0)
         asked = float(wanted[here].sum())
         if asked > 0:
             hidden[here] = wanted[here] * min(1.0, free / asked)

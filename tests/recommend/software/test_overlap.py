@@ -46,6 +46,18 @@ def test_compute_of_another_phase_hides_nothing() -> None:
                               collective(2.0, 1e9, phase="backward", count=4)]))  # fmt: skip
 
 
+def test_a_collective_of_no_known_phase_hides_behind_what_the_others_leave() -> None:
+    alone = [compute(6.0, phase="backward"), collective(2.0, 1e9, phase=None, count=4)]
+    # 3 of 4 calls of 0.5 s, as if the phase were known.
+    assert found(KEY, look(alone)).bound_s == pytest.approx(0.5)
+    rows = [
+        compute(1.0, phase="forward"), compute(2.0, phase="backward"),
+        collective(2.0, 1e9, phase="backward", count=4), collective(3.0, 1e9, phase=None, count=4),
+    ]  # fmt: skip
+    # Backward takes 1.5 of 3 s of compute; of the 2.25 s wanted after it 1.5 find room.
+    assert found(KEY, look(rows)).bound_s == pytest.approx(5.0 - 1.5 - 1.5)
+
+
 def test_a_single_call_has_nothing_to_hide_behind() -> None:
     assert nothing(KEY, look([compute(6.0), collective(2.0, 1e9)]))
 
