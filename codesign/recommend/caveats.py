@@ -203,7 +203,8 @@ def _gap(
 def _composed(study: Study, gaining: Sequence[Pick]) -> list[str]:
     """One line where workloads were put together from single kernels."""
     how: dict[str, list[str]] = {}
-    for name in study.weights:
+    present = [name for name, weight in study.weights.items() if weight > 0]
+    for name in present:
         header = study.chars[name].header
         if header.capture_method == "composed":
             how.setdefault(header.assumptions.get("kernel times", ""), []).append(name)
@@ -212,7 +213,7 @@ def _composed(study: Study, gaining: Sequence[Pick]) -> list[str]:
         f"; {joined(heats)} would draw more power and are projected at the same clock"
         if heats else ""
     )  # fmt: skip
-    whole = len(study.weights)
+    whole = len(present)
     return [
         f"{_counted(len(names), whole)} composed from kernel times{f', {text}' if text else ''}; "
         f"no end-to-end run is among them{clock}"

@@ -72,6 +72,17 @@ def test_both_formats_say_gain_bound_reach_and_confirmation() -> None:
         assert text in markdown.replace("\\", "")
 
 
+def test_a_change_that_gains_the_fleet_nothing_is_not_to_be_done_first() -> None:
+    none = change(gain=1.0, name="nothing_at_all")
+    none = msgspec.structs.replace(none, gain=Interval(1.0, 1.0, 1.0))
+    view = build(with_software(none))
+    assert view.summary.actions is not None
+    assert "Fuse nothing_at_all" not in [row[0].text for row in view.summary.actions.rows]
+    assert "largest gain of software alone" not in [f.label for f in view.figures]
+    some = build(with_software(change(gain=1.3)))
+    assert "largest gain of software alone" in [f.label for f in some.figures]
+
+
 def test_rules_that_are_silent_for_one_reason_are_one_line() -> None:
     recs = with_software(change(), software_silent=(
         *silent("no steps", "graphs", "stalls"), *silent("no model", "batch"),

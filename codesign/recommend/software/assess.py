@@ -46,9 +46,10 @@ def software(
     """What the rules say of a portfolio, the largest gain first, and where they are silent.
 
     ``weights``: share of GPU-hours by workload. Portfolio gain is 1 / sum(weight / gain),
-    as for levers; a workload in which a rule finds nothing gains 1.
+    as for levers; a workload in which a rule finds nothing gains 1. One without
+    weight is not looked at.
     """
-    looks = {name: Look(chars[name], base, model) for name in weights}
+    looks = {name: Look(chars[name], base, model) for name, weight in weights.items() if weight > 0}
     results: list[SoftwareResult] = []
     silent: dict[tuple[str, str, str], list[str]] = {}
     for rule in rules:

@@ -45,7 +45,12 @@ class Figure(NamedTuple):
 
 def worthwhile(rec: Recommendation) -> bool:
     """Whether the gain is above nothing by its whole interval."""
-    return rec.gain.lo > 1.0 and rec.gain.hi >= NEGLIGIBLE_GAIN
+    return gains_enough(rec.gain)
+
+
+def gains_enough(gain: Interval) -> bool:
+    """Whether a gain is above nothing by its whole interval."""
+    return gain.lo > 1.0 and gain.hi >= NEGLIGIBLE_GAIN
 
 
 def worth_it(rec: Recommendation) -> bool:
@@ -329,7 +334,7 @@ def figures(recs: Recommendations) -> list[Figure]:
         if first.p_best is not None and worth_it(first):
             result.append(Figure(fmt.share(first.p_best), "probability that it is the best",
                                  f"by {_measure(first)}, from the joint draws"))  # fmt: skip
-    if recs.software:
+    if recs.software and gains_enough(recs.software[0].gain):
         best = recs.software[0]
         result.append(Figure(fmt.gain(best.gain), "largest gain of software alone",
                              f"{best.title}; {best.effort} effort, {best.confidence} confidence; "

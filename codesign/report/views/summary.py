@@ -75,7 +75,7 @@ def _actions(recs: Recommendations, hrefs: dict[str, str]) -> Table | None:
         if r.kind == "hardware" and ranking.worth_it(r)
     ][:HARDWARE]  # fmt: skip
     rows += _package(recs)
-    rows += [_software(s) for s in recs.software[:SOFTWARE]]
+    rows += [_software(s) for s in recs.software[:SOFTWARE] if ranking.gains_enough(s.gain)]
     if not rows:
         return None
     columns = (

@@ -85,6 +85,16 @@ def test_the_portfolio_gains_by_gpu_hours() -> None:
     assert result.gain.lo < result.gain.value < result.gain.hi
 
 
+def test_a_workload_without_weight_is_not_looked_at() -> None:
+    copies = characterization([compute(5.0), copy(5.0, "Memcpy HtoD")])
+    other = characterization([compute(1.0)])
+    results, silent = software(
+        {"copies": copies, "other": other}, {"copies": 0.0, "other": 1.0}, BASE, FakeModel()
+    )
+    assert results == ()
+    assert all("copies" not in s.workloads for s in silent)
+
+
 def test_the_largest_gain_comes_first_and_rivals_name_each_other() -> None:
     results, _ = software({"w": eventful()}, {"w": 1.0}, BASE, FakeModel())
     gains = [r.gain.value for r in results]
