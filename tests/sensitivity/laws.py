@@ -43,23 +43,27 @@ def example_system(gpu: Gpu | None = None) -> System:
 
 
 def scaled(system: System, capability: str, factor: float) -> System:
-    """``system`` with one capability multiplied, as the levers do it."""
+    """``system`` with one capability multiplied, as the levers do it: the watts that more
+    multiplies or a higher clock need come with them (`hardware.power.clock_headroom`).
+    """
     gpu = system.gpu
     peaks = dict(gpu.peak_dense_flops_per_s)
     if capability == "sm_count":
         count = max(1, round(gpu.sm_count * factor))
         real = count / gpu.sm_count
         gpu = replace(
-            gpu, sm_count=count, peak_dense_flops_per_s={k: v * real for k, v in peaks.items()}
-        )
+            gpu, sm_count=count, power_w=gpu.power_w * real,
+            peak_dense_flops_per_s={k: v * real for k, v in peaks.items()},
+        )  # fmt: skip
     elif capability == "clock":
         gpu = replace(
             gpu, tensor_clock_hz=gpu.tensor_clock_hz * factor,
-            boost_clock_hz=gpu.boost_clock_hz * factor,
+            boost_clock_hz=gpu.boost_clock_hz * factor, power_w=gpu.power_w * factor**3,
             peak_dense_flops_per_s={k: v * factor for k, v in peaks.items()},
         )  # fmt: skip
     elif capability == "peaks_flops_per_s":
-        gpu = replace(gpu, peak_dense_flops_per_s={k: v * factor for k, v in peaks.items()})
+        gpu = replace(gpu, power_w=gpu.power_w * factor,
+                      peak_dense_flops_per_s={k: v * factor for k, v in peaks.items()})  # fmt: skip
     elif capability in ("hbm_bandwidth_bytes_per_s", "l2_capacity_bytes"):
         gpu = replace(gpu, **{capability: getattr(gpu, capability) * factor})
     elif capability == "launch_rate":
