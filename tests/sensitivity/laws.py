@@ -69,7 +69,8 @@ def scaled(system: System, capability: str, factor: float) -> System:
     elif capability == "launch_rate":
         return replace(system, launch_latency_s=system.launch_latency_s / factor)
     elif capability == "power_ratio":
-        return replace(system, levers=(*system.levers, ("power", factor)))
+        gpu = replace(gpu, power_w=gpu.power_w * factor)
+        return replace(system, gpu=gpu, levers=(*system.levers, ("power", factor)))
     elif capability == "nvlink_domain":
         return replace(system, nvlink_domain=max(1, round(system.nvlink_domain * factor)))
     else:
