@@ -30,8 +30,7 @@ def rebase(
     keep their evidence. Steps, ranks, counters and conditions of the capture are left out: they
     are of hardware that is no longer the baseline. The same hardware leaves every time as it was.
     Raises UsageError where ``changed`` is another GPU than ``base`` or ``char`` was not measured
-    on ``base``, InsufficientDataError where
-    the model covers no op that has a time.
+    on ``base``, InsufficientDataError where the model covers no op that has a time.
     """
     if not is_same_silicon(base, changed):
         raise UsageError(
@@ -47,7 +46,6 @@ def rebase(
     check_covered(char, step, held_rows(model, char, base))
     ratio = ratios_of(model.times(char.ops, [base, changed]))[0]
     scaled = scale_step(step, ratio)
-    moved = ~np.isclose(ratio, 1.0, rtol=1e-9)
     ops = char.ops.copy()
     for column in ("time_s", "wait_s"):
         ops[column] = ops[column] * ratio

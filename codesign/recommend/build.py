@@ -22,7 +22,7 @@ from codesign.hardware.levers import system_title
 from codesign.recommend.assumptions import assumptions
 from codesign.recommend.at_scale import portfolio_at_scale
 from codesign.recommend.blind_errors import blind_errors
-from codesign.recommend.capture_warnings import capture_warnings, recorded_elsewhere
+from codesign.recommend.capture_warnings import capture_warnings, other_device
 from codesign.recommend.caveats import ASSUMED_INTERVAL, Doubt, doubts, general_warnings, worthwhile
 from codesign.recommend.compare import Older, compare
 from codesign.recommend.contradiction import missed_together
@@ -212,7 +212,7 @@ def _check(portfolio: Portfolio, chars: Mapping[str, Characterization], base: Sy
                 f"workload {entry.name} was characterized on {char.header.system}, but the "
                 f"portfolio's baseline is {base.name}; characterize it there, or set the baseline"
             )
-        device = recorded_elsewhere(char.header)
+        device = other_device(char.header)
         if device:
             raise UsageError(
                 f"workload {entry.name} was recorded on {device}, but the portfolio's baseline "

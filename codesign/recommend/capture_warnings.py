@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codesign.recommend.wording import percent
+from codesign.workload.notes import is_unnamed, recorded_elsewhere
 
 if TYPE_CHECKING:
     from codesign.projection import Projection
     from codesign.recommend.study import Evaluation, Study
     from codesign.workload.characterization import Header, Quality
 
-_UNNAMED = "device: not named"
-"""How a reader of traces notes it."""
-_RECORDED = " was recorded, but --system "
-"""How readers warn that the device of a capture is none of the system that was stated."""
 LEAST_HELD = 0.1
 """Share of a step from which time that is not projected, or not reliable, is told at the head."""
 LEAST_IDLE = 0.3
@@ -37,19 +34,15 @@ def capture_warnings(study: Study, evaluation: Evaluation) -> list[str]:
     return found
 
 
-def recorded_elsewhere(header: Header) -> str:
+def other_device(header: Header) -> str:
     """The device that a capture was made on if the system stated is of another; else empty."""
-    for warning in header.quality.warnings:
-        device, found, _ = warning.partition(_RECORDED)
-        if found:
-            return device
-    return ""
+    return next(filter(None, map(recorded_elsewhere, header.quality.warnings)), "")
 
 
 def _of_header(header: Header, baseline: str) -> list[str]:
     found = []
     quality = header.quality
-    if header.system is None or any(n.startswith(_UNNAMED) for n in header.notes):
+    if header.system is None or any(map(is_unnamed, header.notes)):
         found.append(f"its capture does not name the GPU; it is taken to be that of {baseline}")
     if not quality.complete:
         found.append("its input was cut short: the step is that of what could be read")

@@ -31,6 +31,8 @@ from codesign.sensitivity.training import (
 
 ASSUMPTIONS = {
     "power": f"sustained clock ~ power^{POWER_CLOCK_EXPONENT:.3g}, on tensor-bound time only",
+    "lasting_clock": f"multiplies of milliseconds hold a clock ~ (watts / (peak x energy of a FLOP "
+    f"x clock^2))^{POWER_CLOCK_EXPONENT:.3g}; energies by process",
     "sm_clock": "tensor-bound time follows a lever's clock by half, 0 to 1 drawn: power limits",
     "launch_latency": "fixed time of the smallest kernel; the fitted launches scale it",
     "hbm_efficiency": "prior 0.87 +- 5 %, from published STREAM triads on A100, H100, H200",

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from codesign._common.errors import UsageError
 from codesign.hardware import gpu_of_device, load_system, system_of_gpu
+from codesign.workload.notes import elsewhere
 
 
 def system_name(
@@ -43,10 +44,7 @@ def contradiction(system: str, device: str | None) -> str | None:
     stated = load_system(system)
     if stated.gpu.name == recorded:
         return None
-    return (
-        f"{device} was recorded, but --system {stated.name} is made of {stated.gpu.name}: peaks "
-        "and bandwidths are taken from there"
-    )
+    return elsewhere(device, stated.name, stated.gpu.name)
 
 
 def _gpu_name(device: str) -> str:

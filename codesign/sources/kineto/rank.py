@@ -41,6 +41,7 @@ from codesign.sources.kineto.steps import Steps, find_steps
 from codesign.sources.kineto.timeline import Clipped, clip_overlaps, exposed
 from codesign.workload.accounting import add_work
 from codesign.workload.characterization import Characterization, Header, StepTimes
+from codesign.workload.notes import device_note
 from codesign.workload.schema import OP_CLASSES, ops_frame
 
 
@@ -232,7 +233,7 @@ def _step_time(times: tuple[StepTimes, ...], ops: pd.DataFrame) -> dict[str, flo
 
 def _notes(links: Links, lead: _Device, name: str | None) -> tuple[str, ...]:
     return (
-        f"device: {name or 'not named'}",
+        device_note(name),
         f"steps by {lead.steps.by}, borders of the {lead.steps.borders}",
         f"kernels joined to ops by External id: {links.by_external}, by the op around their "
         f"launch: {links.by_enclosing}",
