@@ -53,17 +53,17 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     power_exponent: float = 1 / 3
     """Sustained clock of large multiplies ~ power^exponent, between 1/3 (voltage follows
     frequency, as in the op models) and 1 (voltage at its floor). Assumed; left free, published
-    runs give 0.34, but cannot tell power from what else moved with it (docs/cluster.md)."""
+    runs give 0.33, but cannot tell power from what else moved with it (docs/cluster.md)."""
 
 
 UNCALIBRATED = Efficiency()
 """Where calibration starts, and what it is held to."""
 DEFAULT = Efficiency(
-    gemm=1.43, gemm_narrow=1.00, gemm_block=1.14, gemm_nvfp4=0.695, grouped=1.74,
-    grouped_fused=0.956, attention_forward=1.01, attention_backward=1.50, memory=0.929,
-    memory_fused=0.974, tp_exposed=0.309, ep=1.08, ep_hybrid=0.304, ep_window=0.762,
-    dp_window=0.789, slowdown=1.51, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000861,
-    step_s=0.00541, power_exponent=1 / 3,
+    gemm=1.41, gemm_narrow=0.979, gemm_block=1.15, gemm_nvfp4=0.701, grouped=1.73,
+    grouped_fused=0.944, attention_forward=1.01, attention_backward=1.51, memory=0.931,
+    memory_fused=0.968, tp_exposed=0.300, ep=1.09, ep_hybrid=0.296, ep_window=0.762,
+    dp_window=0.789, slowdown=1.56, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000816,
+    step_s=0.00545, power_exponent=1 / 3,
 )  # fmt: skip
 """Shipped: calibrated on the H100 and GB200 rows of Megatron Bridge's table and half of the B200
 steps, the other rows unseen: `benchmarks/cluster.py` prints it with the scores that it reaches."""

@@ -4,7 +4,7 @@ To add one: subclass `OpModel` in a module of its own and name it in `registry.M
 Rules that every model keeps, and that `tests/sensitivity/laws.py` checks:
 
 - time never rises when a capability of the hardware grows (bandwidths, peaks, clocks,
-  SMs, L2, power) or when ``launch_latency_s`` falls, as levers do it: with the watts that it needs;
+  SMs, L2, power) or when ``launch_latency_s`` falls;
 - parameters are never looked up by the GPU: hardware enters through `HardwareArrays` only;
 - everything is vectorized over (systems, ops); there is no loop over ops.
 """

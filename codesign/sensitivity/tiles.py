@@ -157,11 +157,12 @@ def throttled_s(time_s: Array, tensor_s: Array, rates: TileRates, hw: HardwareAr
     """Seconds that the power limit adds to a kernel of ``time_s``, ``tensor_s`` of it multiplies.
 
     Power goes as frequency x voltage^2 and voltage as frequency, so the clock that is held goes
-    with the cube root of the watts there are. Never falls in either time.
+    with the cube root of the watts there are: what multiplies then take beyond the kernel's time.
+    The kernel never gets slower as either time falls, nor as rates grow without more watts.
     """
-    slower = np.maximum(rates.full_headroom / hw.clock_headroom, 1.0) ** POWER_CLOCK_EXPONENT - 1.0
+    slower = np.maximum(rates.full_headroom / hw.clock_headroom, 1.0) ** POWER_CLOCK_EXPONENT
     lasting = time_s / (time_s + rates.sustained_s)
-    added: Array = slower * np.minimum(tensor_s, time_s) * lasting
+    added: Array = np.maximum(slower * tensor_s - time_s, 0.0) * lasting
     return added
 
 

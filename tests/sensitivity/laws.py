@@ -43,34 +43,29 @@ def example_system(gpu: Gpu | None = None) -> System:
 
 
 def scaled(system: System, capability: str, factor: float) -> System:
-    """``system`` with one capability multiplied, as the levers do it: the watts that more
-    multiplies or a higher clock need come with them (`hardware.power.clock_headroom`).
-    """
+    """``system`` with one capability multiplied, as the levers do it."""
     gpu = system.gpu
     peaks = dict(gpu.peak_dense_flops_per_s)
     if capability == "sm_count":
         count = max(1, round(gpu.sm_count * factor))
         real = count / gpu.sm_count
         gpu = replace(
-            gpu, sm_count=count, power_w=gpu.power_w * real,
-            peak_dense_flops_per_s={k: v * real for k, v in peaks.items()},
-        )  # fmt: skip
+            gpu, sm_count=count, peak_dense_flops_per_s={k: v * real for k, v in peaks.items()}
+        )
     elif capability == "clock":
         gpu = replace(
             gpu, tensor_clock_hz=gpu.tensor_clock_hz * factor,
-            boost_clock_hz=gpu.boost_clock_hz * factor, power_w=gpu.power_w * factor**3,
+            boost_clock_hz=gpu.boost_clock_hz * factor,
             peak_dense_flops_per_s={k: v * factor for k, v in peaks.items()},
         )  # fmt: skip
     elif capability == "peaks_flops_per_s":
-        gpu = replace(gpu, power_w=gpu.power_w * factor,
-                      peak_dense_flops_per_s={k: v * factor for k, v in peaks.items()})  # fmt: skip
+        gpu = replace(gpu, peak_dense_flops_per_s={k: v * factor for k, v in peaks.items()})
     elif capability in ("hbm_bandwidth_bytes_per_s", "l2_capacity_bytes"):
         gpu = replace(gpu, **{capability: getattr(gpu, capability) * factor})
     elif capability == "launch_rate":
         return replace(system, launch_latency_s=system.launch_latency_s / factor)
     elif capability == "power_ratio":
-        gpu = replace(gpu, power_w=gpu.power_w * factor)
-        return replace(system, gpu=gpu, levers=(*system.levers, ("power", factor)))
+        return replace(system, levers=(*system.levers, ("power", factor)))
     elif capability == "nvlink_domain":
         return replace(system, nvlink_domain=max(1, round(system.nvlink_domain * factor)))
     else:
