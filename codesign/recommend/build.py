@@ -238,6 +238,12 @@ def _warnings(
         for p in picks
         if p.result.lever in matters and p.result.contradicted_by
     ]
+    found += [
+        f"{p.result.title}: its projected effect is too small for {p.result.understated_by}. Its "
+        "gains are likely understated"
+        for p in picks
+        if p.result.lever in matters and p.result.understated_by
+    ]
     titles = {p.result.lever: p.result.title for p in picks if p.result.lever in matters}
     found += missed_together(backtest, titles)
     found += [text for doubt in known if (text := doubt.warning(matters))]

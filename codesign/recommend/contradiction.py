@@ -22,10 +22,13 @@ SAME = 0.02
 _DEMOTED = ("identified", "assumed")
 
 
-def contradicted(
+def judged(
     result: LeverResult, backtest: Backtest | None, saved: Mapping[str, float]
 ) -> LeverResult:
-    """``result``, its status ``contradicted`` where measurements exclude what is projected.
+    """``result`` with what measurements exclude of its projected effect.
+
+    Where they show less than is projected its status is ``contradicted``; where they show
+    more, the lever keeps its place and its gains are named understated.
 
     ``saved``: workload -> share of the lever's saved time. An experiment on its own counts
     if it moved this lever alone, the measured range excludes the projected value and the
@@ -35,25 +38,26 @@ def contradicted(
     """
     if backtest is None or result.status not in _DEMOTED:
         return result
-    found = [
-        _experiment(row) for row in backtest.experiments
-        if row.lever == result.lever and excludes(row) and not moved_beside(row)
-    ]  # fmt: skip
+    less: list[str] = []
+    more: list[str] = []
+    for row in backtest.experiments:
+        if row.lever == result.lever and excludes(row) and not moved_beside(row):
+            (more if exceeds(row) else less).append(_experiment(row))
     for order in backtest.lever_order:
-        if saved.get(order.workload, 0.0) < CARRIES:
-            continue
-        found += [
-            f"{_shipped(effect)} on {order.workload} ({percent(saved[order.workload])} of the time "
-            f"saved; elasticity {effect.measured:.2f} ± {Z_90 * effect.measured_sd:.2f} measured, "
-            f"{effect.projected:.2f} projected)"
-            for effect in order.levers if effect.lever == result.lever and disagrees(effect)
-        ]  # fmt: skip
-    if not found:
+        share = saved.get(order.workload, 0.0)
+        for effect in order.levers:
+            if share >= CARRIES and effect.lever == result.lever and disagrees(effect):
+                (more if effect.measured > effect.projected else less).append(
+                    f"{_shipped(effect)} on {order.workload} ({percent(share)} of the time "
+                    f"saved; elasticity {effect.measured:.2f} ± {Z_90 * effect.measured_sd:.2f} "
+                    f"measured, {effect.projected:.2f} projected)"
+                )
+    result = msgspec.structs.replace(result, understated_by=joined(more))
+    if not less:
         return result
-    text = joined(found)
-    why = f"contradicted by {text}"
+    why = f"contradicted by {joined(less)}"
     return msgspec.structs.replace(
-        result, status="contradicted", contradicted_by=text,
+        result, status="contradicted", contradicted_by=joined(less),
         reason=f"{why}; {result.reason}" if result.reason else why,
     )  # fmt: skip
 
@@ -90,6 +94,13 @@ def excludes(row: ExperimentRow) -> bool:
     if row.measured_lo is None or row.measured_hi is None:
         return True
     return not row.measured_lo <= row.projected.value <= row.measured_hi
+
+
+def exceeds(row: ExperimentRow) -> bool:
+    """Whether the lever's effect was measured to be larger than projected, in its direction."""
+    assert row.projected is not None
+    grew = math.log(row.moved.get(row.lever, row.measured))
+    return math.copysign(1.0, grew) * math.log(row.measured / row.projected.value) > 0.0
 
 
 def disagrees(effect: LeverEvidence) -> bool:

@@ -102,7 +102,9 @@ class LeverResult(msgspec.Struct, frozen=True):
     refuted_by: str
     """A measurement on hardware of today that would refute the claim."""
     contradicted_by: str = ""
-    """Natural experiments of the backtest that speak against the projected effect."""
+    """Natural experiments of the backtest that show less than the projected effect."""
+    understated_by: str = ""
+    """Those that show more of it: the lever's gains are then likely too low."""
 
 
 class FirstByCost(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codesign.recommend.carriers import saved_shares
-from codesign.recommend.contradiction import contradicted
+from codesign.recommend.contradiction import judged
 from codesign.recommend.levers import LeverPlan, Pricer, lever_result, plan_levers
 from codesign.recommend.rank import Pick, ordered, pick
 
@@ -50,7 +50,7 @@ def ranked(
         firsts.append(at)
         at += len(plan.wanted)
     results = tuple(
-        contradicted(
+        judged(
             lever_result(study, plan, evaluation, first, price), backtest,
             _carriers(study, evaluation, plan, first),
         )

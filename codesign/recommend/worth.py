@@ -33,8 +33,8 @@ def verdict_rule(portfolio: Portfolio) -> str:
         f"Strong: at least a third of its gain per {unit}. Costly: "
         f"less than that. Unpriced: no source gives its cost in {unit}. Untested: its "
         f"effect is an assumption. Marginal: it gains under {least}. Uncertain: its interval "
-        "reaches down to 1. Contradicted: a natural experiment of the backtest excludes what is "
-        "projected. Over budget: no step fits. Open: the study cannot say. None: no effect."
+        "reaches down to 1. Contradicted: a natural experiment of the backtest shows less than "
+        "is projected. Over budget: no step fits. Open: the study cannot say. None: no effect."
     )
 
 
