@@ -15,7 +15,7 @@ _READ_BY = {
     "backtest": "`codesign show`, or --backtest of recommend",
     "recommendations": "`codesign show`",
     "portfolio": "`codesign recommend`",
-    "recipe": "`codesign characterize --recipe`",
+    "recipe": "`codesign characterize --recipe`, or `codesign project --gpus N`",
     "hardware": "`codesign hw show`",
     "characterization": "`codesign show`, or `codesign project`",
     "measurement": "`codesign characterize --from`",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codesign._common.errors import DataError, UsageError
+from codesign._common.errors import DataError, UsageError, did_you_mean
 from codesign._common.text import printable
 from codesign.cli._common import InputPath, key_value, warn
 from codesign.cli._kinds import expect
@@ -111,6 +111,7 @@ def command(
     from codesign.sensitivity import load_model
     from codesign.sources import read
 
+    _check_there(characterization)
     char = read(characterization)
     start = _base(char, characterization, base)
     candidates = [(text, _candidate(text, start)) for text in changes]
@@ -127,6 +128,15 @@ def command(
         _print_table(char, proj, rows)
     for warning in warnings:
         warn(warning)
+
+
+def _check_there(path: Path) -> None:
+    """Refuse a file that is not there, with the recipes that its name comes near."""
+    if not path.exists():
+        from codesign.workload.recipe import list_recipes
+
+        hint = did_you_mean(path, list_recipes())
+        raise DataError(f"CHARACTERIZATION {path}: no such file{hint}")
 
 
 def _base(char: Characterization, path: Path, name: str | None) -> System:

@@ -26,8 +26,9 @@ def load_characterizations(
 
     A recipe is looked up as ``folder/<recipe>.parquet`` and composed on ``base`` from
     measured kernels if it is not there. Other paths are relative to the portfolio's
-    file. ``note`` is told what is read. Raises UsageError for a folder that does not exist
-    or a missing extra, DataError (portfolio, key) for what the portfolio names in vain.
+    file. ``note`` is told what is read. Raises UsageError for a folder that does not exist or
+    holds none of them, or a missing extra, DataError (portfolio, key) for what the portfolio
+    names in vain.
     """
     where = None if folder is None else Path(folder)
     if where is not None and not where.is_dir():
@@ -41,6 +42,10 @@ def load_characterizations(
         except CodesignError as error:
             place = portfolio.place(f"workloads[{index}].{kind}")
             raise DataError(f"{place}: {error}") from error
+    recipes = {e.name: f for e, f in zip(portfolio.workloads, found, strict=True) if e.recipe}
+    if where is not None and recipes and not any(isinstance(f, list) for f in recipes.values()):
+        raise UsageError(f"{where}: expected files of the workloads, such as "
+                         f"{next(iter(recipes))}.parquet; there is none")  # fmt: skip
     chars: dict[str, Characterization] = {}
     database: list[PerfDB] = []
     for entry, source in zip(portfolio.workloads, found, strict=True):

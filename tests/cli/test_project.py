@@ -136,6 +136,8 @@ def test_wrong_requests_are_one_line(
 def test_a_missing_file_is_a_data_error() -> None:
     result = _run("/nowhere/c.parquet", "--set", "sm_count=x2")
     assert isinstance(result.exception, DataError)
+    near = _run("llama-3.1-8b-stf", "--set", "sm_count=x2")
+    assert "did you mean llama-3.1-8b-sft" in str(near.exception)
 
 
 def test_levers_set_together_say_where_they_interact(char: str) -> None:

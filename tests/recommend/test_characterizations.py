@@ -43,3 +43,10 @@ def test_what_is_not_there_is_one_line(tmp_path: Path) -> None:
         load_characterizations(_plan(tmp_path, characterization="x.parquet"), BASE)
     with pytest.raises(DataError, match=r"p\.yaml: workloads\[0\]\.recipe: unknown recipe"):
         load_characterizations(_plan(tmp_path, recipe="no-such-recipe"), BASE, tmp_path)
+
+
+def test_a_folder_without_any_of_the_workloads_is_refused(tmp_path: Path) -> None:
+    characterization([gemm(1.0, 1, 1)]).save(tmp_path / "other.parquet")
+    plan = _plan(tmp_path, recipe="llama-3.1-8b-sft")
+    with pytest.raises(UsageError, match=r"such as llama-3.1-8b-sft.parquet; there is none"):
+        load_characterizations(plan, BASE, tmp_path)
