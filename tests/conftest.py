@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# How long a case takes says something of the machine, not of the code.
+hypothesis.settings.register_profile("untimed")
+hypothesis.settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -20,6 +20,7 @@ from codesign.capture.workloads import WORKLOADS, command_of, sizes_of
 from codesign.capture.workloads.__main__ import build
 from codesign.workload.accounting import hardware_flops
 from codesign.workload.characterization import Characterization
+from tests.capture.conftest import CLOCKS, between
 
 # Tiny: 2 layers of 128 wide, 8 heads of 16 over 2 key-value heads, MLP 384, 512 tokens known,
 # 2 sequences of 128.
@@ -54,21 +55,22 @@ BY_HAND = {
 }  # fmt: skip
 
 
-def captured(name: str, changes: tuple[str, ...] = ()) -> tuple[Characterization, list[float]]:
-    """The characterization, and its first four steps by this process's clock."""
+def captured(
+    name: str, changes: tuple[str, ...] = ()
+) -> tuple[Characterization, tuple[float, float]]:
+    """The characterization, and the least and most that its steps took by this process's clock."""
     torch.manual_seed(0)
     program: Any = build(name, sizes_of(name, "tiny", changes), torch.device("cpu"))
-    lengths = []
+    marks = []
     with codesign.capture(steps=5, warmup=2, baseline=2) as run:
         while not run.done:
-            begin = time.perf_counter()
             program.step()
+            begin = time.perf_counter()
             run.step()
-            lengths.append(time.perf_counter() - begin)
+            marks.append((begin, time.perf_counter()))
     assert run.characterization is not None
-    # Two warm up, two are the baseline, one lets the profiler settle; the last call of step()
-    # also wrote the trace.
-    return run.characterization, lengths[5:9]
+    # Two warm up, two are the baseline, one lets the profiler settle, then five count.
+    return run.characterization, between(marks, 4, 9)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,19 +87,15 @@ def test_every_workload_but_the_one_of_several_ranks_is_counted_here() -> None:
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_work_by_hand_and_time_by_the_clock(name: str) -> None:
-    # Another process may stall either clock, but hardly three times.
-    for _ in range(3):
-        char, lengths = captured(name)
-        header, expected = char.header, pytest.approx(sum(lengths), rel=0.1)
-        if sum(s.time_s for s in header.steps[:4]) == expected:
-            break
+    char, (least_s, most_s) = captured(name)
+    header = char.header
     assert hardware_flops(char.ops) == pytest.approx(BY_HAND[name], rel=1e-9)
     assert header.quality.steps_found == 5
-    assert sum(s.time_s for s in header.steps[:4]) == expected
+    assert least_s * CLOCKS < sum(s.time_s for s in header.steps) < most_s / CLOCKS
     by_class = char.ops.groupby("op_class")["exposed_s"].sum()
     assert float(by_class.sum()) + header.idle_s == pytest.approx(header.step_time_s, rel=1e-9)
-    assert header.quality.known_work_share is not None
-    assert header.quality.known_work_share > 0.8
+    counted = char.ops[char.ops["op_class"].isin(("attention", "gemm", "grouped_gemm", "norm"))]
+    assert counted[["flops", "bytes"]].notna().all(axis=None)
 
 
 def test_bytes_of_a_copy_and_a_sum() -> None:

@@ -52,7 +52,7 @@ def test_bytes_on_the_links(what: str, topk: int | None, sent: float) -> None:
     assert found[0] == pytest.approx(sent * 1e9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(index=st.integers(0, 10**6), domain=st.sampled_from([16, 36, 72, 576]))
 def test_a_larger_domain_never_costs_time_at_one_plan(index: int, domain: int) -> None:
     """Hidden exchanges that move inside must not take more of the compute than they give."""
@@ -82,7 +82,7 @@ def test_hidden_gradients_cost_their_share() -> None:
     assert parts[1] - parts[0] == pytest.approx(expected, rel=0.01)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(factor=st.floats(1.0, 8.0), overlap=st.booleans(), tp=st.sampled_from([1, 8]))
 def test_a_faster_link_never_costs_more_than_it_saves(
     factor: float, overlap: bool, tp: int

@@ -83,7 +83,7 @@ def test_compute_is_flops_over_the_peak() -> None:
         assert times.parts["compute"][0, i] == pytest.approx(flops / rate, rel=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @example(  # Launches set the pace here: faster compute leaves gradients no less room.
     lever="sm_count",
     factor=2.0,

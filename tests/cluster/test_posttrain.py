@@ -22,7 +22,7 @@ MODEL = load_model_config("llama-3-8b")
 ROLLOUT = Rollout(prompts=64, samples=8, prompt_length=512, response_mean=1024, tp=1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     lengths=st.lists(st.integers(1, 500), min_size=1, max_size=80), slots=st.integers(1, 40),
 )  # fmt: skip

@@ -54,7 +54,7 @@ def test_an_unknown_architecture_stands_at_one_and_still_has_the_power_lever() -
     assert times.tolist() == pytest.approx([1.0, 1 / 1.2])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     lever=st.sampled_from(["sm_count", "sm_clock", "bf16_throughput"]),
     factor=st.floats(1.0, 2.0),

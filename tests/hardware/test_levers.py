@@ -68,7 +68,7 @@ def test_times_one_is_the_identity(lever: str) -> None:
     assert replace(same, levers=(), base=BLACKWELL.base) == BLACKWELL
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lever=st.sampled_from(SMOOTH), a=factors, b=factors)
 def test_two_factors_compose_to_their_product(lever: str, a: float, b: float) -> None:
     twice = quantities(apply_lever(apply_lever(BLACKWELL, lever, a), lever, b))
@@ -76,7 +76,7 @@ def test_two_factors_compose_to_their_product(lever: str, a: float, b: float) ->
     assert twice == pytest.approx(once, rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(lever=st.sampled_from(["sm_count", "nvlink_domain"]), factor=st.floats(0.05, 10.0))
 def test_counts_stay_whole_and_the_kept_factor_is_the_real_one(lever: str, factor: float) -> None:
     after = apply_lever(BLACKWELL, lever, factor)
@@ -90,7 +90,7 @@ def test_counts_stay_whole_and_the_kept_factor_is_the_real_one(lever: str, facto
         assert per_sm == pytest.approx(BLACKWELL.gpu.peak_flops_per_s("bf16") / 152)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(order=st.randoms(use_true_random=False), a=factors, b=factors)
 def test_different_levers_commute(order: random.Random, a: float, b: float) -> None:
     first, second = order.sample(SMOOTH, 2)
@@ -99,7 +99,7 @@ def test_different_levers_commute(order: random.Random, a: float, b: float) -> N
     assert one == pytest.approx(other, rel=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(factor=st.floats(allow_nan=True, allow_infinity=True), lever=st.sampled_from(NAMES))
 def test_any_factor_gives_a_sound_system_or_a_usage_error(factor: float, lever: str) -> None:
     try:

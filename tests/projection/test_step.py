@@ -131,7 +131,7 @@ def _random_char(rows: list[Any], idle: float, bubble: float) -> Any:
     return characterization(table, idle_s=idle + bubble, bubble_s=bubble)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(_row, min_size=1, max_size=12), _seconds, _seconds, st.data())
 def test_laws_of_any_step(rows: list[Any], idle: float, bubble: float, data: Any) -> None:
     char = _random_char(rows, idle, bubble)

@@ -208,7 +208,7 @@ def test_an_older_file_without_fingerprints_is_compared_by_what_it_has() -> None
     assert any("no fingerprints" in note for note in changes.notes)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.floats(0.05, 0.95), st.booleans())
 def test_stages_multiply_to_the_whole_change(train: float, anew: bool) -> None:
     old = run()

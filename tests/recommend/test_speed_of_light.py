@@ -112,7 +112,7 @@ rows = st.lists(
 
 
 @given(rows, st.floats(0, 5), st.floats(0, 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_parts_add_up_to_the_step(
     ops: list[dict[str, Any]], idle: float, bubble: float
 ) -> None:

@@ -145,7 +145,7 @@ def test_both_formats_still_agree(name: str) -> None:
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_escaped_markdown_shows_the_text_and_no_markup(text: str) -> None:
     source = f"| h | i |\n| --- | --- |\n| {escape_markdown(text) or ' '} | end |"
     (table,) = read_markdown_tables(source)

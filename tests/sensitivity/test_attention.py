@@ -58,7 +58,7 @@ def test_unknown_dims_are_not_covered(missing: str) -> None:
     assert not DECODE.applies(ops).any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 1500), st.integers(0, 1500), st.booleans(), st.sampled_from([None, 64, 700]))
 def test_tiles_cover_every_visible_pair(
     q_len: int, before: int, causal: bool, window: int | None

@@ -118,7 +118,7 @@ def test_in_switch_reduction_beats_the_wire() -> None:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(KINDS, POWERS, st.integers(8, 33), st.sampled_from([1, 2, 8]))
 def test_larger_domains_never_slow(kind: str, ranks: int, log_size: int, stride: int) -> None:
     ops = collective(kind, 2**log_size, ranks, group_stride=stride)
@@ -127,7 +127,7 @@ def test_larger_domains_never_slow(kind: str, ranks: int, log_size: int, stride:
     assert all(b <= a * (1 + 1e-9) for a, b in pairwise(times))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(KINDS, POWERS, st.integers(8, 33), st.integers(1, 8))
 def test_a_domain_that_holds_the_group_is_the_all_inside_case(
     kind: str, ranks: int, log_size: int, stride: int
@@ -138,7 +138,7 @@ def test_a_domain_that_holds_the_group_is_the_all_inside_case(
     assert time_of(ops, exact) == pytest.approx(time_of(ops, vast), rel=1e-12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(["dispatch", "combine"]), POWERS, st.integers(10, 30), st.booleans())
 def test_larger_domains_never_slow_dispatch(
     kind: str, ranks: int, log_size: int, decode: bool

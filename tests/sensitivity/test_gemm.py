@@ -38,14 +38,14 @@ shapes = st.tuples(*[st.integers(1, 20_000)] * 3)
 factors = st.lists(st.floats(0.25, 4.0), min_size=2, max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shapes, st.sampled_from(["bf16", "fp8", "fp8_block"]), st.sampled_from(CAPABILITIES),
        factors)  # fmt: skip
 def test_time_never_rises_with_a_capability(shape, precision, capability, factors) -> None:
     assert_monotone(GemmModel(), gemm(*shape, precision), example_system(), capability, factors)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(shapes, st.integers(40, 300))
 def test_one_more_sm_never_slows_a_gemm(shape, sm_count) -> None:
     system = example_system()

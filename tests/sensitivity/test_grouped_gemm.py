@@ -30,7 +30,7 @@ def time(ops: pd.DataFrame) -> float:
     return float(model.times(theta, model.features(ops), hardware_arrays([example_system()]))[0, 0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 50_000), st.integers(1, 256), st.sampled_from(["bf16", "fp8"]),
        st.sampled_from(["balanced", "power_law_1.2"]), st.sampled_from(CAPABILITIES),
        st.lists(st.floats(0.25, 4.0), min_size=2, max_size=4))  # fmt: skip

@@ -19,7 +19,7 @@ def op(size: float, op_class: str = "elementwise", name: str = "x") -> pd.DataFr
                        "evidence": "assumed"}])  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.floats(1, 1e11), st.sampled_from(MEMORY_BOUND_CLASSES), st.sampled_from(CAPABILITIES),
        st.lists(st.floats(0.25, 4.0), min_size=2, max_size=4))  # fmt: skip
 def test_time_never_rises_with_a_capability(size, op_class, capability, steps) -> None:

@@ -264,7 +264,7 @@ def test_a_missing_file_is_a_data_error(tmp_path: Path) -> None:
         read_nccl_tests(tmp_path / "none.log")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cut=st.integers(0, 2000), junk=st.binary(max_size=40), at=st.integers(0, 2000))
 def test_mutated_logs_give_a_result_or_one_error(
     tmp_path_factory: pytest.TempPathFactory, cut: int, junk: bytes, at: int

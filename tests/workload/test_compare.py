@@ -74,7 +74,6 @@ def test_another_kernel_is_the_same_op():
     assert found.ops[0].kernels == ("k1", "k2")
 
 
-@settings(deadline=None)
 @given(
     means=st.tuples(*[st.floats(0.1, 10)] * 2), sds=st.tuples(*[st.floats(0.01, 3)] * 2),
     n=st.tuples(*[st.integers(2, 50)] * 2),
@@ -150,7 +149,7 @@ def test_unreliable_sides_are_named():
 names = st.lists(st.sampled_from("abcd"), max_size=6)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(a=names, b=names, shift=st.floats(0.1, 5))
 def test_every_second_of_both_sides_is_in_one_op(a, b, shift):
     sides = [char([row(i + s, name=n, m=i % 3 + 1) for i, n in enumerate(side)])

@@ -29,7 +29,7 @@ def test_rows_without_a_named_distribution_pick_their_experts_alone() -> None:
     assert busiest_rank("", 8, 8, 64, 2).experts_hit == pytest.approx(8 * (1 - math.exp(-1)))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(SKEWED), st.integers(1, 4096), st.sampled_from([1, 2, 8, 32]),
        st.sampled_from([1, 2, 8, 16]), st.integers(1, 8))  # fmt: skip
 def test_the_busiest_rank_has_between_the_mean_and_all_rows(law, rows, experts, ranks, topk):

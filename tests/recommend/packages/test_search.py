@@ -57,7 +57,7 @@ def test_what_cannot_be_built_is_on_no_front() -> None:
     assert all(dict(p).get("a") != 2.0 for p in front.packages)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000))
 def test_the_search_finds_what_trying_all_finds(seed: int) -> None:
     """Six levers on ops that wait for the slower of two of them: what helps only together."""

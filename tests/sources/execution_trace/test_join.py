@@ -211,7 +211,7 @@ def test_a_zipped_file_that_was_cut(tmp_path):
         read_execution_trace(path)
 
 
-QUIET = settings(max_examples=120, deadline=None,
+QUIET = settings(max_examples=120,
                  suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 SEEDS = [chakra(*(chakra_node(i, "aten::mm") for i in range(4))),
          json.dumps({"schema": "1.0.1", "nodes": [node(1), node(2)]}).encode()]  # fmt: skip

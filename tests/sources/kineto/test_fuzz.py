@@ -70,9 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz")
 
 
-_quiet = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+_quiet = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 _modes = st.fixed_dictionaries({"allow_truncated": st.booleans(), "repair": st.booleans()})
 
 

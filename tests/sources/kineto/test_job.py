@@ -135,7 +135,7 @@ def _device(
                        [True] * n, [2] * n)  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10_000), clock=st.integers(-(10**12), 10**12),
     dropped=st.integers(0, 8), late=st.integers(0, 1),

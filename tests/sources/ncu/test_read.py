@@ -201,7 +201,7 @@ def test_the_real_log_with_a_preamble() -> None:
     assert row["duration_s"] == pytest.approx(508757 / 1239496049.13, rel=0.02)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(at=st.integers(0, 1500), junk=st.binary(max_size=30), cut=st.integers(0, 3000))
 def test_mutated_pages_give_a_result_or_one_error(
     tmp_path_factory: pytest.TempPathFactory, at: int, junk: bytes, cut: int

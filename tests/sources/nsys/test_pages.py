@@ -18,7 +18,7 @@ NAMES = ("start", "end", "a", "b", "c")
 integers = st.integers(-(2**63), 2**63 - 1) | st.integers(-300, 300) | st.sampled_from(
     [0, 1, -1, 127, 128, 255, 32767, 32768, 2**23, 2**31, 2**47, -(2**47) - 1]
 )  # fmt: skip
-QUIET = settings(max_examples=60, deadline=None,
+QUIET = settings(max_examples=60,
                  suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 
 

@@ -296,7 +296,7 @@ def test_text_where_an_integer_belongs_names_the_table(path: Path) -> None:
         read_nsys(export.save(path))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(at=st.integers(0, 40_000), junk=st.binary(min_size=1, max_size=200), cut=st.booleans())
 def test_damaged_files_give_a_result_or_one_error(
     tmp_path_factory: pytest.TempPathFactory, at: int, junk: bytes, cut: bool

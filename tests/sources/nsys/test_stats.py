@@ -99,7 +99,7 @@ def test_what_cannot_be_used_is_one_clear_line(tmp_path: Path, text: str, says: 
     assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(at=st.integers(0, 300), junk=st.binary(max_size=20), cut=st.integers(0, 300))
 def test_mutated_tables_give_a_result_or_one_error(
     tmp_path_factory: pytest.TempPathFactory, at: int, junk: bytes, cut: int

@@ -17,9 +17,7 @@ SEEDS = [
     space(gemm_program(), gpu(("sm90_xmma_gemm_bf16", 0, 10, step("gemm.1", 1)))),
     space(tpu()),
 ]
-QUIET = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+QUIET = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def survives(path, content, **options):
