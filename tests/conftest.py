@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 
 # How long a case takes says something of the machine, not of the code.
-hypothesis.settings.register_profile("untimed")
+hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 ROOT = Path(__file__).resolve().parent.parent

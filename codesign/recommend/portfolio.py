@@ -96,6 +96,11 @@ class Portfolio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(entry.name for entry in self.workloads)
 
     @property
+    def weights(self) -> dict[str, float]:
+        """Workload -> weight."""
+        return {entry.name: entry.weight for entry in self.workloads}
+
+    @property
     def folder(self) -> Path:
         """What paths in the file are relative to."""
         return Path(self.path).parent if self.path else Path()
@@ -118,7 +123,10 @@ def load_portfolio(name_or_path: str | Path) -> Portfolio:
             raise DataError(f"{path}: {key}: unknown key; it is set when the file is read")
     portfolio = convert(content, Portfolio, str(path))
     _check(portfolio, str(path))
-    return _normalised(msgspec.structs.replace(portfolio, path=str(path), sha256=sha256(path)))
+    known = _normalised(msgspec.structs.replace(portfolio, path=str(path), sha256=sha256(path)))
+    # Against the file's own weights, whatever a command line sets them to afterwards.
+    whole = {name: in_scenario(known, name).weights for name in known.scenarios}
+    return msgspec.structs.replace(known, scenarios=whole)
 
 
 def baseline_of(portfolio: Portfolio) -> System:
@@ -187,8 +195,9 @@ def in_scenario(portfolio: Portfolio, name: str) -> Portfolio:
     """The portfolio with the weights of one of its scenarios.
 
     A scenario that names every workload weighs them on any scale; what another leaves out
-    shares the rest as `reweighted` has it. Raises UsageError for an unknown scenario, DataError
-    (file, key) for weights that cannot be.
+    shares the rest as `reweighted` has it, so that an empty one is the portfolio as
+    weighted. Raises UsageError for an unknown scenario, DataError (file, key) for weights that
+    cannot be.
     """
     if name not in portfolio.scenarios:
         raise UsageError(one_of("scenario", name, list(portfolio.scenarios)))
@@ -260,11 +269,8 @@ def _check_scenarios(portfolio: Portfolio, where: str) -> None:
             f"{where}: scenarios: {len(portfolio.scenarios)}, expected at most {MAX_SCENARIOS}"
         )
     for name, weights in portfolio.scenarios.items():
-        if not name or not weights:
-            raise DataError(
-                f"{where}: scenarios.{name}: expected a name and at least one workload with its "
-                "weight"
-            )
+        if not name:
+            raise DataError(f"{where}: scenarios: expected a name before {weights}")
         in_scenario(msgspec.structs.replace(portfolio, path=where), name)
 
 

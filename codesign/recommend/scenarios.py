@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from codesign.recommend.change_records import Scenario, ScenarioRank
@@ -13,25 +14,37 @@ from codesign.recommend.worth import worth
 
 if TYPE_CHECKING:
     from codesign.recommend.levers import Pricer
+    from codesign.recommend.portfolio import Portfolio
     from codesign.recommend.schema import Backtest
 
 AS_WEIGHTED = "as weighted"
-"""Name of the ranking by the portfolio's own weights."""
+"""Name of the ranking by the portfolio's own weights, where no scenario has the same."""
 
 
 def scenarios(known: Ranked, price: Pricer, backtest: Backtest | None) -> tuple[Scenario, ...]:
     """The list as weighted, then under each scenario; empty for a portfolio without any.
 
-    The projections are those of ``known``: a scenario changes only what workloads weigh.
+    A scenario of the same weights lends the first its name. The projections are those of
+    ``known``: a scenario changes only what workloads weigh.
     """
     portfolio = known.study.portfolio
     if not portfolio.scenarios:
         return ()
-    found = [_scenario(AS_WEIGHTED, known)]
-    for name in portfolio.scenarios:
-        study = known.study.under(in_scenario(portfolio, name))
-        found.append(_scenario(name, ranked(study, price, backtest, known)))
-    return tuple(found)
+    others = {name: in_scenario(portfolio, name) for name in portfolio.scenarios}
+    same = next((n for n, other in others.items() if _alike(other, portfolio)), AS_WEIGHTED)
+    others.pop(same, None)
+    return (
+        _scenario(same, known),
+        *(_scenario(name, ranked(known.study.under(other), price, backtest, known))
+          for name, other in others.items()),
+    )  # fmt: skip
+
+
+def _alike(one: Portfolio, other: Portfolio) -> bool:
+    return all(
+        math.isclose(a.weight, b.weight, abs_tol=1e-9)
+        for a, b in zip(one.workloads, other.workloads, strict=True)
+    )
 
 
 def _scenario(name: str, found: Ranked) -> Scenario:

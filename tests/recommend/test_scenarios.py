@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from codesign._common.errors import DataError, UsageError
-from codesign.recommend.portfolio import in_scenario, load_portfolio
+from codesign.recommend.portfolio import in_scenario, load_portfolio, reweighted
 from codesign.recommend.scenarios import AS_WEIGHTED
 from tests.recommend.cases import portfolio, run
 from tests.recommend.test_compare import weighted
@@ -36,6 +36,31 @@ def test_a_scenario_moves_nothing_of_the_list_itself() -> None:
     assert plain.recommendations == with_one.recommendations
 
 
+def test_a_scenario_of_the_same_weights_names_the_list_itself() -> None:
+    found = run(scenarios={"more training": {"train": 0.9}, "today": {}}).scenarios
+    assert [s.name for s in found] == ["today", "more training"]
+    assert found[0].weights == {"train": 0.5, "serve": 0.5}
+
+
+def test_scenarios_of_a_file_are_against_its_own_weights(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_text(
+        """
+title: t
+baseline: hgx-h100
+workloads:
+  - {characterization: a.parquet, weight: 2}
+  - {characterization: b.parquet, weight: 1}
+  - {characterization: c.parquet, weight: 1}
+scenarios: {today: {}, later: {c: 0.7}}
+"""
+    )
+    plan = reweighted(load_portfolio(path), {"a": 0.0})
+    assert in_scenario(plan, "today").weights == {"a": 0.5, "b": 0.25, "c": 0.25}
+    # What c leaves, 0.3, is divided 2 to 1.
+    assert in_scenario(plan, "later").weights == pytest.approx({"a": 0.2, "b": 0.1, "c": 0.7})
+
+
 @pytest.mark.parametrize(
     ("weights", "said"),
     [
@@ -44,7 +69,6 @@ def test_a_scenario_moves_nothing_of_the_list_itself() -> None:
         ({"train": 1.5}, "expected 0 to 1"),
         ({"train": 0.0, "serve": 0.0}, "add up to 0"),
         ({"train": float("inf"), "serve": 1.0}, "weight inf"),
-        ({}, "at least one workload"),
     ],
 )
 def test_wrong_weights_name_file_and_scenario(
