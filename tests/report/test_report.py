@@ -244,6 +244,18 @@ def test_the_largest_gain_is_named_where_it_is_not_first() -> None:
     assert "at rank 12" in page.text
 
 
+def test_an_untested_lever_that_would_be_first_is_named_beside_the_odds_of_the_first() -> None:
+    recs = recommendations()
+    first, other, *rest = recs.recommendations
+    first = msgspec.structs.replace(first, gain_per_cost=0.1)
+    for per_w, status, named in ((0.2, "assumed", True), (0.2, "identified", False),
+                                 (0.05, "assumed", False)):  # fmt: skip
+        untested = msgspec.structs.replace(other, status=status, p_best=None, gain_per_cost=per_w)
+        order = (first, untested, *rest)
+        text = read_html(render_html(msgspec.structs.replace(recs, recommendations=order))).text
+        assert ("Left out of them, since no measurement tested" in text) is named
+
+
 def test_an_interaction_counts_only_if_it_is_certain_and_large_enough() -> None:
     from codesign.recommend.schema import Interval
     from codesign.report.views.appendix import reading

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from codesign.recommend.schema import (
@@ -180,7 +181,27 @@ def _firmness(recs: Recommendations, first: Recommendation) -> str:
             f" More often, in {fmt.share(rival.p_best or 0.0)} of them, {step_in_words(rival)} "
             "is best: the costs as printed and the ranges that they are drawn from disagree."
         )
-    return text
+    return f"{text} {_outside_the_draws(recs, first)}".rstrip()
+
+
+def _outside_the_draws(recs: Recommendations, first: Recommendation) -> str:
+    """Levers that would come before the first if what is assumed of them held."""
+    words = [
+        f"{step_in_words(r)}, {costs.per_cost_in_words(item, r.gain_per_cost, recs.ranking_cost)}"
+        for r in recs.recommendations
+        if r.status == "assumed" and r.gain_per_cost is not None and r.cost is not None
+        and r.gain_per_cost > (first.gain_per_cost or math.inf)
+        for item in [costs.ranking_item(r.cost, recs.ranking_cost)]
+    ]  # fmt: skip
+    if not words:
+        return ""
+    return (
+        f"Left out of them, since no measurement tested what is assumed of it: {'; '.join(words)}."
+        " If that holds, it comes first."
+        if len(words) == 1 else
+        "Left out of them, since no measurement tested what is assumed of them: "
+        f"{'; '.join(words)}. If that holds, they come first."
+    )  # fmt: skip
 
 
 def _largest(recs: Recommendations, first: Recommendation, rest: list[Recommendation]) -> str:
