@@ -254,6 +254,7 @@ def test_an_untested_lever_that_would_be_first_is_named_beside_the_odds_of_the_f
         order = (first, untested, *rest)
         text = read_html(render_html(msgspec.structs.replace(recs, recommendations=order))).text
         assert ("Left out of them, since no measurement tested" in text) is named
+        assert ("untested ones would come first if their effect holds" in text) is named
 
 
 def test_an_interaction_counts_only_if_it_is_certain_and_large_enough() -> None:

@@ -184,6 +184,16 @@ def _firmness(recs: Recommendations, first: Recommendation) -> str:
     return f"{text} {_outside_the_draws(recs, first)}".rstrip()
 
 
+def _odds_are_of(recs: Recommendations, first: Recommendation) -> str:
+    """Among which levers the first was held to be the best."""
+    rivals = sum(r.p_best is not None for r in recs.recommendations)
+    among = f"among the {fmt.count(rivals)} levers that measurements identify, " * (rivals > 1)
+    ahead = "; untested ones would come first if their effect holds" * bool(
+        _outside_the_draws(recs, first)
+    )
+    return f"by {_measure(first)}, {among}from the joint draws{ahead}"
+
+
 def _outside_the_draws(recs: Recommendations, first: Recommendation) -> str:
     """Levers that would come before the first if what is assumed of them held."""
     words = [
@@ -354,7 +364,7 @@ def figures(recs: Recommendations) -> list[Figure]:
                                 if first.status == "assumed" else "")))  # fmt: skip
         if first.p_best is not None and worth_it(first):
             result.append(Figure(fmt.share(first.p_best), "probability that it is the best",
-                                 f"by {_measure(first)}, from the joint draws"))  # fmt: skip
+                                 _odds_are_of(recs, first)))  # fmt: skip
     if recs.software and gains_enough(recs.software[0].gain):
         best = recs.software[0]
         result.append(Figure(fmt.gain(best.gain), "largest gain of software alone",
