@@ -20,6 +20,13 @@ ACTIVATION_BYTES = 2.0
 # Passes over an (m, n) array by memory-bound op, forward and backward, as fused kernels
 # make them; those of `workload.transformer_rows`.
 _NORM, _ROTARY, _SWIGLU, _UNGATED = (4.0, 4.0), (2.0, 2.0), (3.0, 5.0), (2.0, 3.0)
+# Without fused kernels, as Megatron-LM runs them one by one. Rotary embedding that also scales:
+# two products, halves turned and joined, their sum, joined with what is not rotated.
+_ROTARY_APART = (12.0, 13.0)
+# Gate and up clamped, each alone, and joined again; masks of both on the way back.
+_CLAMPS = (8.0, 15.0)
+# Bias x probability, added expert by expert, joined; its gradients by tokens and by columns.
+_BIASES = (6.0, 6.0)
 _UP_PROJECTIONS = ("q_b_proj", "kv_b_proj")
 """MLA's up-projections, done again under selective recomputation."""
 _SHUFFLES = {"all_to_all": 6.0, "fused": 4.0, "hybrid": 2.0}
@@ -94,7 +101,8 @@ class _Builder:
             yield from self.memory("layer", s.tokens * laid, (1.0, 1.0), again=True)
         else:
             rotated = (heads + kv) * model.qk_dim
-        yield from self.memory("layer", s.tokens * rotated, _ROTARY)
+        apart = model.scaled_rotary and not model.mla
+        yield from self.memory("layer", s.tokens * rotated, _ROTARY_APART if apart else _ROTARY)
         yield from self.core(heads, kv)
 
     def core(self, heads: Array, kv_heads: Array) -> Iterator[Kind]:
@@ -148,6 +156,10 @@ class _Builder:
         yield from self.memory("moe", s.rows * hidden, (passes, passes))
         if not fused:
             yield from self.memory("moe", s.rows * width, self.activation, again=True)
+            if model.swiglu_limit:
+                yield from self.memory("moe", s.rows * width, _CLAMPS, again=True)
+            if model.biased_experts:
+                yield from self.memory("moe", s.rows * hidden, _BIASES)
         for n, k in ((model.ups * width, hidden), (hidden, width)):
             yield from self.grouped(float(n), float(k))
         if model.n_shared_experts:

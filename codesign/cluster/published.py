@@ -129,7 +129,7 @@ def _bridge_run(table: str, line: int, row: dict[str, str], second: bool) -> Run
     plan = Plan(
         tp=tp, cp=cp, pp=pp, vpp=whole("vp"), ep=whole("ep"), dp=gpus // (tp * cp * pp),
         zero=3 if whole("fsdp", 0) > 1 else 1, micro_batch=whole("mbs"),
-        recompute="selective" if model.mla else "none",
+        recompute="selective" if model.mla or _done_again(name, row) else "none",
     )  # fmt: skip
     release = row["release"].split()[0]
     job = Job(
@@ -137,7 +137,7 @@ def _bridge_run(table: str, line: int, row: dict[str, str], second: bool) -> Run
         name=name, precision=precision, gradient_bytes=2.0,
         moment_bytes=2.0 if model.mla else 4.0,
         mtp=bool(model.num_nextn_predict_layers) and "w/o MTP" not in row["model"],
-        framework=_framework(release, row, model, plan, precision),
+        framework=_framework(release, row, name, model, plan, precision),
     )  # fmt: skip
     if 0 < per_token < _LORA_BELOW * model_flops(job) / job.tokens:
         job = msgspec.structs.replace(job, lora=True)
@@ -155,20 +155,37 @@ _LORA_BELOW = 0.75
 published is 0.83 of ours (gpt-oss-120b)."""
 
 
+def _done_again(name: str, row: dict[str, str]) -> bool:
+    """gpt-oss in BF16: norms and activations, on parts with less memory (from 26.02)."""
+    return (name == "gpt-oss-120b" and _when(row["release"]) >= (26, 2)
+            and "BF16" in row["precision"] and not _b300(row))  # fmt: skip
+
+
+def _b300(row: dict[str, str]) -> bool:
+    return "B300" in row["system"]
+
+
+def _when(release: str) -> tuple[int, ...]:
+    return tuple(int(x) for x in re.findall(r"\d+", release)[:2])
+
+
 def _framework(
-    release: str, row: dict[str, str], model: ModelConfig, plan: Plan, precision: str
+    release: str, row: dict[str, str], name: str, model: ModelConfig, plan: Plan, precision: str
 ) -> Framework:  # fmt: skip
     """What the published recipes of that release switch on (Megatron Bridge, performance
     configurations): CUDA graphs over the router from 26.02, over whole iterations with fused
     experts and overlapped exchange for MXFP8 from 26.06.
     """
-    when = tuple(int(x) for x in re.findall(r"\d+", release)[:2])
+    when = _when(release)
     hopper = "H100" in row["system"] or "H200" in row["system"]
     graphs: Literal["none", "partial", "full"] = "none"
     modern = False
     if model.experts:
         modern = when >= (26, 6) and precision == "mxfp8" and not hopper
-        if when >= (26, 2) and not (release == "26.02" and plan.micro_batch == 1):
+        early = release == "26.02" and plan.micro_batch == 1
+        # Two models whose configurations say it system by system.
+        graphed = {"qwen3-235b-a22b": "GB" in row["system"], "gpt-oss-120b": _b300(row)}
+        if when >= (26, 2) and graphed.get(name, not early):
             graphs = "partial"
         if "tokendrop" in row["model"]:
             graphs = "partial"
@@ -178,11 +195,13 @@ def _framework(
         graphs = "full"
     # Exchanges between nodes run beside the compute of another micro-batch.
     spans = plan.ep > 8 and "GB" not in row["system"]
+    plain = (name == "qwen3-235b-a22b" and "GB" not in row["system"]) or (
+        name == "gpt-oss-120b" and when < (26, 4))  # fmt: skip
     return Framework(
         tp_overlap=precision != "nvfp4", ep_overlap=(modern or spans) and plan.vpp > 1,
         graphs=graphs, fused_moe=modern,
         attention_precision="fp8" if modern and model.mla else "bf16",
-        dispatcher=_dispatcher(when, hopper, spans),
+        dispatcher="all_to_all" if plain else _dispatcher(when, hopper, spans),
         offload=_offload(row["system"], model, plan),
     )  # fmt: skip
 

@@ -31,7 +31,7 @@ _IGNORED = frozenset({
     "residual_multiplier", "rms_norm_eps", "rope_interleave", "rope_local_base_freq",
     "rope_parameters", "rope_scaling", "rope_theta", "rotary_dim", "routed_scaling_factor",
     "router_aux_loss_coef", "router_dtype", "router_jitter_noise", "router_z_loss_coef",
-    "scale_depth", "scale_emb", "score_function", "scoring_func", "seq_aux", "swiglu_limit",
+    "scale_depth", "scale_emb", "score_function", "scoring_func", "seq_aux",
     "topk_group", "topk_method", "torch_dtype", "transformers_version", "use_bias", "use_cache",
     "use_expert_bias", "use_qk_norm", "use_qkv_bias", "use_rmsnorm",
 })  # fmt: skip
@@ -97,6 +97,7 @@ def config_fields(content: Mapping[Any, Any], where: str) -> Config:
     _windows(config, kind, where)
     _dense_layers(config, where)
     _shared_experts(config, where)
+    _not_fused(config, kind)
     if kind.startswith(_TIED):
         config.setdefault("tie_word_embeddings", True)
     absent = [k for k in ("n_shared_experts", "first_k_dense_replace", "num_nextn_predict_layers",
@@ -137,6 +138,22 @@ def _activation(config: Config, kind: str, where: str) -> None:
     if name not in _UNGATED:
         raise _unsupported(where, f"hidden_act = {quoted(name)}", "unknown whether it has a gate")
     config["gated"] = False
+
+
+def _not_fused(config: Config, kind: str) -> None:
+    """What fused kernels commonly leave out: clamps, biases of experts, scaled queries."""
+    if not config.get("swiglu_limit"):
+        config.pop("swiglu_limit", None)
+    if kind == "gpt_oss":  # Its projections all have biases, whatever attention_bias says.
+        config.setdefault("biased_experts", True)
+    rotary = config.get("rope_scaling") or config.get("rope_parameters")
+    if not isinstance(rotary, Mapping) or "yarn" not in (rotary.get("rope_type"),
+                                                         rotary.get("type")):  # fmt: skip
+        return
+    # DeepSeek's two factors are equal and cancel (arXiv:2309.00071 has one alone).
+    both = rotary.get("mscale"), rotary.get("mscale_all_dim")
+    if not both[0] or both[0] != both[1]:
+        config.setdefault("scaled_rotary", True)
 
 
 def _windows(config: Config, kind: str, where: str) -> None:

@@ -35,6 +35,12 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     v_head_dim: int | None = None
     num_nextn_predict_layers: int = 0
     """Multi-token prediction layers. Their work is left out: they are dropped when serving."""
+    swiglu_limit: float | None = None
+    """Gate and up are clamped to this before the activation (gpt-oss)."""
+    biased_experts: bool = False
+    """Whether the projections of the experts have biases."""
+    scaled_rotary: bool = False
+    """Whether the rotary embedding also scales queries and keys (YaRN's factor other than 1)."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -42,7 +48,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             least = 0 if name in _MAY_BE_ZERO else 1
             if isinstance(value, bool):
                 continue
-            if isinstance(value, int) and not least <= value <= _LARGEST:
+            if isinstance(value, int | float) and not least <= value <= _LARGEST:
                 raise ValueError(f"{name} = {value}, expected {least} to {_LARGEST}")
         if not self.mla and not self.head_dim and self.hidden_size % self.num_attention_heads:
             raise ValueError("hidden_size is not a multiple of num_attention_heads; give head_dim")

@@ -109,3 +109,28 @@ def test_models_of_the_step_table_are_cut_to_their_layers(tmp_path: Path) -> Non
     assert (run.job.model.num_hidden_layers, run.job.model.dense_layers) == (4, 1)
     assert run.job.global_batch == 64
     assert run.allocated_bytes == 104.30 * 2**30
+
+
+@pytest.mark.parametrize(
+    ("row", "graphs", "dispatcher", "recompute"),
+    [
+        ("DGX-GB300,GPT OSS 120B,64,BF16,1280,4,4096,0,1,1,1,n/a,64,19412", "partial",
+         "all_to_all", "none"),
+        ("DGX-GB200,GPT OSS 120B,64,BF16,1280,4,4096,0,1,1,1,n/a,64,15784", "none",
+         "all_to_all", "selective"),
+        ("DGX-GB200,Qwen3_235B_a22B,256,MXFP8,8192,1,4096,0,1,8,1,n/a,32,5448", "partial",
+         "hybrid", "none"),
+        ("DGX-B300,Qwen3_235B_a22B,256,MXFP8,8192,1,4096,0,1,8,1,4,8,2691", "none",
+         "all_to_all", "none"),
+    ],
+)  # fmt: skip
+def test_frameworks_are_those_of_the_public_configurations(
+    tmp_path: Path, row: str, graphs: str, dispatcher: str, recompute: str
+) -> None:
+    """Megatron Bridge, scripts/performance/configs of the release in question."""
+    path = tmp_path / "t.csv"
+    path.write_text(f"{HEADER}26.02 NeMo Container,{row},,0,x.md\n", encoding="utf-8")
+    (run,) = read_bridge(path)
+    framework = run.job.framework
+    assert (framework.graphs, framework.dispatcher) == (graphs, dispatcher)
+    assert run.plan.recompute == recompute

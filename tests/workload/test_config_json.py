@@ -98,6 +98,19 @@ def test_windows_by_what_a_family_says() -> None:
     assert read_config(silent, "c").windows == ((28, None),)
 
 
+def test_what_fused_kernels_leave_out_is_kept() -> None:
+    yarn = {"rope_type": "yarn", "factor": 32.0}
+    model = read_config({**GPT_OSS, "rope_scaling": yarn}, "c")
+    assert (model.swiglu_limit, model.biased_experts, model.scaled_rotary) == (7.0, True, True)
+    # DeepSeek-V3's two factors cancel; Llama 3.1's rotary embedding does not scale.
+    both = {**yarn, "mscale": 1.0, "mscale_all_dim": 1.0}
+    assert not read_config({**GLM, "rope_scaling": both}, "c").scaled_rotary
+    assert not read_config({**GLM, "rope_scaling": {"rope_type": "llama3"}}, "c").scaled_rotary
+    assert not read_config(GLM, "c").biased_experts
+    with pytest.raises(DataError, match="swiglu_limit"):
+        read_config({**GPT_OSS, "swiglu_limit": -1.0}, "c")
+
+
 def test_text_part_of_a_model_that_also_sees() -> None:
     seen = {"model_type": "some_vl", "text_config": MIXTRAL, "vision_config": {"hidden_size": 1}}
     assert read_config(seen, "c") == read_config(MIXTRAL, "c")
