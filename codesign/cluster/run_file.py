@@ -38,6 +38,7 @@ class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     recompute: Recompute = "none"
     schedule: Schedule = "1f1b"
     mtp: bool = False
+    lora: bool = False
     gradient_bytes: float = 4.0
     framework: Framework = Framework()
     step_s: float | None = None
@@ -81,7 +82,7 @@ def _run(table: str, index: int, entry: _Entry, models: dict[str, ModelConfig]) 
     )  # fmt: skip
     job = Job(
         model=model, gpus=entry.gpus, global_batch=entry.batch, sequence_length=entry.sequence,
-        name=entry.model, precision=entry.precision, mtp=entry.mtp,
+        name=entry.model, precision=entry.precision, mtp=entry.mtp, lora=entry.lora,
         gradient_bytes=entry.gradient_bytes, framework=entry.framework,
     )  # fmt: skip
     return Run(
