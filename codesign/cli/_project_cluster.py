@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from codesign.cli._common import warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from codesign.cluster.grid import OpTimes
     from codesign.cluster.job import Job
     from codesign.cluster.plan import Plan
     from codesign.cluster.records import ClusterProjection, Placed, SystemProjection
@@ -52,6 +54,7 @@ def run(
     curve = sorted({max(gpus // 4, 1), max(gpus // 2, 1), 2 * gpus} - {gpus})
     found = project_job(job, model, places, plan=plan, reoptimize=reoptimize or plan is None,
                         scaling=curve)  # fmt: skip
+    found = _with_controls(found, job, model, places)
     if as_json:
         import msgspec
 
@@ -60,6 +63,26 @@ def run(
         _print(found)
     for text in found.warnings:
         warn(text)
+
+
+def _with_controls(
+    found: ClusterProjection, job: Job, model: OpTimes, places: Sequence[System]
+) -> ClusterProjection:
+    """Beside each larger domain, what it does for a job that the smaller one holds."""
+    import msgspec
+
+    from codesign.cluster.at_scale import domain_control
+
+    base, rows = places[0], list(found.systems)
+    for i, place in enumerate(places):
+        # Levers alone: of another part, the domain is not the only thing that moved.
+        if any(name == "nvlink_domain" for name, _ in place.levers) and (
+            place.nvlink_domain > base.nvlink_domain
+        ):
+            with contextlib.suppress(UsageError):  # Parts too small for the control's model.
+                gain = domain_control(job, model, base, place.nvlink_domain)
+                rows[i] = msgspec.structs.replace(rows[i], control=gain)
+    return msgspec.structs.replace(found, systems=tuple(rows))
 
 
 def _is_characterization(subject: str) -> bool:
@@ -176,6 +199,10 @@ def _print_gains(row: SystemProjection, first: SystemProjection) -> None:
              for what, a, b in pairs if a is not None and b is not None]  # fmt: skip
     if gains:
         click.echo(printable(f"  gain over {first.system}: {', '.join(gains)}"))
+    if row.control is not None:
+        click.echo(
+            f"  control, a job inside the smaller domain: x{row.control:.3f} from the domain"
+        )
 
 
 def _print_placed(title: str, one: Placed, precision: str) -> None:

@@ -86,6 +86,13 @@ def control_job(job: Job, base: System) -> Job:
     )  # fmt: skip
 
 
+def domain_control(job: Job, model: OpTimes, base: System, domain: int) -> float:
+    """Gain of the control job from an NVLink domain of ``domain`` GPUs, all else of ``base``
+    kept. Raises UsageError if no plan of it fits.
+    """
+    return domain_study(control_job(job, base), model, base, [domain]).gains[0].replanned
+
+
 def _inside(base: System) -> int:
     return min(base.nvlink_domain, *DOMAINS)
 

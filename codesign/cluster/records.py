@@ -50,6 +50,9 @@ class SystemProjection(msgspec.Struct, frozen=True):
     neighbours: tuple[NeighbourLoss, ...] = ()
     scaling: tuple[Placed, ...] = ()
     """Best plans at other numbers of GPUs, batch in proportion."""
+    control: float | None = None
+    """Where the NVLink domain differs from the first system's: gain of a job inside that one's
+    from this domain alone. 1 exactly, or the model credits domains with something else."""
 
 
 class ClusterProjection(msgspec.Struct, frozen=True):

@@ -103,7 +103,9 @@ def project_job(
     used: list[Found | None] = [None] * len(systems)
     if plan is not None:
         reason = why_not(job, plan)
-        if reason is None or not reoptimize:
+        if reason is not None and not reoptimize:
+            raise UsageError(f"{job.name}: plan {plan} cannot run: {reason}{_instead(job, limits)}")
+        if reason is None:
             used = list(evaluate(job, plan, model, systems, efficiency, cache))
         else:
             warnings.append(f"the plan in use ({plan}) is left out: {reason}")
@@ -131,6 +133,15 @@ def project_job(
         job.name, job.gpus, job.global_batch, job.sequence_length, job.precision, tuple(rows),
         tried, tuple(warnings),
     )  # fmt: skip
+
+
+def _instead(job: Job, limits: Limits) -> str:
+    """What to do about a plan that cannot run: nothing to say where none can."""
+    try:
+        enumerate_plans(job, limits)
+    except UsageError:
+        return ""
+    return "; --reoptimize looks for one that can"
 
 
 def _check_precision(job: Job, system: System) -> None:

@@ -53,6 +53,8 @@ def test_a_recipe_has_a_plan_in_use_too() -> None:
             row["best"]["step_s"]["value"]
         )
     assert large["best"]["step_s"]["value"] <= small["best"]["step_s"]["value"]
+    # A job of 8 GPUs does not feel the larger domain; the base has no domain to account for.
+    assert (small["control"], large["control"]) == (None, 1.0)
 
 
 def test_a_measured_rank_is_scaled_out(tmp_path: Path) -> None:
@@ -63,6 +65,14 @@ def test_a_measured_rank_is_scaled_out(tmp_path: Path) -> None:
     content = json.loads(result.output)
     assert content["kept_s"] == pytest.approx(0.7)
     assert content["systems"][0]["step_time_s"] > content["measured_step_time_s"]
+
+
+def test_a_larger_domain_comes_with_its_control() -> None:
+    result = _run("llama-3-70b", "--gpus", "64", "--base", "hgx-h200", "--set", "nvlink_domain=72")
+    assert result.exit_code == 0, result.output
+    assert "control, a job inside the smaller domain: x1.000 from the domain" in result.output
+    other = _run("llama-3-70b", "--gpus", "64", "--base", "hgx-h200", "--set", "sm_clock=x1.1")
+    assert "control" not in other.output
 
 
 @pytest.mark.parametrize(
@@ -99,6 +109,8 @@ def test_a_change_is_told_against_the_system_without_it() -> None:
         (("llama-3-8b", "--gpus", "8", "--system", "hgx-a100", "--precision", "fp8"),
          "no fp8 tensor cores"),
         (("llama-3.1-70b-pretrain-bf16", "--gpus", "100", "--system", "hgx-h100"), "not 100"),
+        (("llama-3.1-70b-pretrain-bf16", "--gpus", "100", "--system", "hgx-h100"),
+         "--reoptimize looks for one that can"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_in_one_line(args: tuple[str, ...], says: str) -> None:
