@@ -7,6 +7,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -41,6 +42,15 @@ def between(marks: list[tuple[float, float]], first: int, last: int) -> tuple[fl
     calls = marks[first : last + 1]
     least_s = sum(after[0] - before[1] for before, after in pairwise(calls))
     return least_s, calls[-1][1] - calls[0][0]
+
+
+def apart(steps_s: list[float], clock_s: list[float]) -> float:
+    """How far steps are from the times between ``clock_s``, as a share of these: the median.
+
+    One step that the machine stalls between the two clocks does not count.
+    """
+    gaps = [after - before for before, after in pairwise(clock_s)]
+    return median(abs(step / gap - 1) for step, gap in zip(steps_s, gaps, strict=True))
 
 
 @pytest.fixture(scope="session")

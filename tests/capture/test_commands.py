@@ -15,7 +15,7 @@ pytest.importorskip("torch")
 from codesign.sources import read
 from codesign.workload.accounting import hardware_flops
 from codesign.workload.characterization import Characterization
-from tests.capture.conftest import CLOCKS, LOOP, MODEL, between, said
+from tests.capture.conftest import CLOCKS, LOOP, MODEL, apart, between, said
 
 # Forward of two layers, weight gradients of both, input gradient of the second.
 STEP_FLOPS = 2 * 64 * 256 * 512 * (2 + 2 + 1)
@@ -61,13 +61,23 @@ json.dump(marks, open("marks.json", "w"))
 """
     )
     out = tmp_path / "run.parquet"
-    result = codesign_cli("-o", out, "--", sys.executable, script(text))
-    assert result.returncode == 0, result.stderr
-    header = Characterization.load(out).header
-    # Three warm up, three are the baseline, one lets the profiler settle, then five count.
-    least_s, most_s = between(json.loads((tmp_path / "marks.json").read_text()), 6, 11)
-    assert least_s * CLOCKS < sum(s.time_s for s in header.steps) < most_s / CLOCKS
-    assert least_s < 5 * header.totals["wall_step_time_s"] < most_s
+    for _ in range(3):  # Another process may stall most steps, but hardly three times.
+        result = codesign_cli("-o", out, "--force", "--", sys.executable, script(text))
+        assert result.returncode == 0, result.stderr
+        header = Characterization.load(out).header
+        steps_s = [s.time_s for s in header.steps]
+        marks = json.loads((tmp_path / "marks.json").read_text())
+        # Three warm up, three are the baseline, one lets the profiler settle, then five count.
+        least_s, most_s = between(marks, 6, 11)
+        wall_s = header.totals["wall_step_time_s"]
+        assert least_s * CLOCKS < sum(steps_s) < most_s / CLOCKS
+        assert least_s < 5 * wall_s < most_s
+        # The last call also wrote the trace.
+        off = max(apart(steps_s[:4], [end for _, end in marks[6:11]]),
+                  abs(header.step_time_s / wall_s - 1))  # fmt: skip
+        if off < 0.1:
+            break
+    assert off < 0.1
 
 
 def test_gradient_accumulation_is_one_step(codesign_cli: Any, script: Any, tmp_path: Path) -> None:

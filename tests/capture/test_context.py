@@ -15,7 +15,7 @@ from codesign import capture as capture_package
 from codesign._common.errors import DataError, InsufficientDataError, UsageError
 from codesign.workload.accounting import hardware_flops
 from codesign.workload.characterization import Characterization
-from tests.capture.conftest import CLOCKS, between
+from tests.capture.conftest import CLOCKS, apart, between
 
 
 def multiply(size: int = 512, times: int = 4) -> None:
@@ -26,19 +26,25 @@ def multiply(size: int = 512, times: int = 4) -> None:
 
 def test_steps_that_the_program_marks_itself(tmp_path: Path) -> None:
     out = tmp_path / "run.parquet"
-    marks = []
-    with codesign.capture(out, steps=4, warmup=2, baseline=1) as run:
-        while not run.done:
-            multiply()
-            begin = time.perf_counter()
-            run.step()
-            marks.append((begin, time.perf_counter()))
-    char = Characterization.load(out)
+    for _ in range(3):  # Another process may stall most steps, but hardly three times.
+        marks = []
+        with codesign.capture(out, steps=4, warmup=2, baseline=1) as run:
+            while not run.done:
+                multiply()
+                begin = time.perf_counter()
+                run.step()
+                marks.append((begin, time.perf_counter()))
+        char = Characterization.load(out)
+        steps_s = [s.time_s for s in char.header.steps]
+        # Two to warm up, one as baseline, one that settles, then four that count.
+        least_s, most_s = between(marks, 3, 7)
+        assert least_s * CLOCKS < sum(steps_s) < most_s / CLOCKS
+        off = apart(steps_s, [begin for begin, _ in marks[3:8]])
+        if off < 0.1:
+            break
+    assert off < 0.1
     assert char.header.step_time_s == run.characterization.header.step_time_s
     assert hardware_flops(char.ops) == 4 * 2 * 512**3
-    # Two to warm up, one as baseline, one that settles, then four that count.
-    least_s, most_s = between(marks, 3, 7)
-    assert least_s * CLOCKS < sum(s.time_s for s in char.header.steps) < most_s / CLOCKS
     parts = float(char.ops["exposed_s"].sum()) + char.header.idle_s
     assert parts == pytest.approx(char.header.step_time_s, rel=1e-9)
 

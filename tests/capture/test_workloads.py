@@ -20,7 +20,7 @@ from codesign.capture.workloads import WORKLOADS, command_of, sizes_of
 from codesign.capture.workloads.__main__ import build
 from codesign.workload.accounting import hardware_flops
 from codesign.workload.characterization import Characterization
-from tests.capture.conftest import CLOCKS, between
+from tests.capture.conftest import CLOCKS, apart, between
 
 # Tiny: 2 layers of 128 wide, 8 heads of 16 over 2 key-value heads, MLP 384, 512 tokens known,
 # 2 sequences of 128.
@@ -57,8 +57,8 @@ BY_HAND = {
 
 def captured(
     name: str, changes: tuple[str, ...] = ()
-) -> tuple[Characterization, tuple[float, float]]:
-    """The characterization, and the least and most that its steps took by this process's clock."""
+) -> tuple[Characterization, list[tuple[float, float]]]:
+    """The characterization, and when this process began and ended each call that marks a step."""
     torch.manual_seed(0)
     program: Any = build(name, sizes_of(name, "tiny", changes), torch.device("cpu"))
     marks = []
@@ -70,7 +70,7 @@ def captured(
             marks.append((begin, time.perf_counter()))
     assert run.characterization is not None
     # Two warm up, two are the baseline, one lets the profiler settle, then five count.
-    return run.characterization, between(marks, 4, 9)
+    return run.characterization, marks[4:10]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -87,11 +87,21 @@ def test_every_workload_but_the_one_of_several_ranks_is_counted_here() -> None:
 
 @pytest.mark.parametrize("name", BY_HAND)
 def test_work_by_hand_and_time_by_the_clock(name: str) -> None:
-    char, (least_s, most_s) = captured(name)
-    header = char.header
+    for _ in range(3):  # Another process may stall most steps, but hardly three times.
+        char, marks = captured(name)
+        header = char.header
+        steps_s = [s.time_s for s in header.steps]
+        least_s, most_s = between(marks, 0, 5)
+        assert least_s * CLOCKS < sum(steps_s) < most_s / CLOCKS
+        off = apart(steps_s, [begin for begin, _ in marks])
+        known = header.quality.known_work_share
+        assert known is not None
+        if off < 0.1 and known > 0.8:
+            break
+    assert off < 0.1
+    assert known > 0.8
     assert hardware_flops(char.ops) == pytest.approx(BY_HAND[name], rel=1e-9)
     assert header.quality.steps_found == 5
-    assert least_s * CLOCKS < sum(s.time_s for s in header.steps) < most_s / CLOCKS
     by_class = char.ops.groupby("op_class")["exposed_s"].sum()
     assert float(by_class.sum()) + header.idle_s == pytest.approx(header.step_time_s, rel=1e-9)
     multiplies = char.ops["op_class"].isin(("attention", "gemm", "grouped_gemm"))
