@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from codesign.recommend.schema import (
@@ -187,31 +186,36 @@ def _firmness(recs: Recommendations, first: Recommendation) -> str:
 def _odds_are_of(recs: Recommendations, first: Recommendation) -> str:
     """Among which levers the first was held to be the best."""
     rivals = sum(r.p_best is not None for r in recs.recommendations)
-    among = f"among the {fmt.count(rivals)} levers that measurements identify, " * (rivals > 1)
-    ahead = "; untested ones would come first if their effect holds" * bool(
-        _outside_the_draws(recs, first)
+    among = f"among the {fmt.count(rivals)} levers that measurements identify, "
+    ahead = "; untested ones would come first if their effect holds"
+    return (
+        f"by {_measure(first)}, {among if rivals > 1 else ''}from the joint draws"
+        f"{ahead if _untested_ahead(recs, first) else ''}"
     )
-    return f"by {_measure(first)}, {among}from the joint draws{ahead}"
+
+
+def _untested_ahead(recs: Recommendations, first: Recommendation) -> list[Recommendation]:
+    """Levers that would come before the first if what is assumed of them held."""
+    return [
+        r for r in recs.recommendations
+        if r.status == "assumed" and worth_it(r) and r.gain_per_cost is not None
+        and first.gain_per_cost is not None and r.gain_per_cost > first.gain_per_cost
+    ]  # fmt: skip
 
 
 def _outside_the_draws(recs: Recommendations, first: Recommendation) -> str:
-    """Levers that would come before the first if what is assumed of them held."""
-    words = [
-        f"{step_in_words(r)}, {costs.per_cost_in_words(item, r.gain_per_cost, recs.ranking_cost)}"
-        for r in recs.recommendations
-        if r.status == "assumed" and r.gain_per_cost is not None and r.cost is not None
-        and r.gain_per_cost > (first.gain_per_cost or math.inf)
-        for item in [costs.ranking_item(r.cost, recs.ranking_cost)]
-    ]  # fmt: skip
+    words = []
+    for r in _untested_ahead(recs, first):
+        item = None if r.cost is None else costs.ranking_item(r.cost, recs.ranking_cost)
+        value = r.gain_per_cost or 0.0
+        per_cost = costs.per_cost_in_words(item, value, recs.ranking_cost)
+        words.append(f"{step_in_words(r)}, {per_cost}")
     if not words:
         return ""
     return (
-        f"Left out of them, since no measurement tested what is assumed of it: {'; '.join(words)}."
-        " If that holds, it comes first."
-        if len(words) == 1 else
-        "Left out of them, since no measurement tested what is assumed of them: "
-        f"{'; '.join(words)}. If that holds, they come first."
-    )  # fmt: skip
+        "Left out of them, since no measurement tested the effect that is assumed: "
+        f"{'; '.join(words)}. By the costs as printed that would be ahead of the first."
+    )
 
 
 def _largest(recs: Recommendations, first: Recommendation, rest: list[Recommendation]) -> str:
