@@ -26,6 +26,7 @@ HIDEABLE_CLASSES = ("collective", "copy")
 
 NOTHING = 1e-12
 """Part of a step that is no time at all: what grows from it has no rate."""
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -38,17 +39,16 @@ class Step:
     fixed_idle_s: float
     """Idle time that no lever changes: idle less bubble."""
     phases: tuple[Index, ...]
-    """Compute rows of each phase, and last of all those of the whole step."""
+    """Compute rows of each phase that has any."""
     windowed: Index
     """Rows that hide behind a known window of compute."""
     window_s: Array
     """Of the windowed rows."""
     partial: Index
     """Hideable rows that are partly hidden, by a window that nobody recorded."""
-    behind: Index
-    """Windowed, then partial rows: index into ``phases`` of the compute that hides them."""
-    relief: Array
-    """Windowed, then partial rows: share of a change of that compute that reaches the row."""
+    hidden_by_s: Array
+    """(windowed, then partial rows; ``phases``): seconds of that compute that hide the row, none
+    of them twice."""
 
     @property
     def busy_s(self) -> float:
@@ -90,19 +90,22 @@ def step_of(char: Characterization) -> Step:
     phases = [np.flatnonzero(~hideable & (phase == name)) for name in names]
     phases = [rows for rows in phases if exposed[rows].sum() > 0]
     names = [str(phase[rows[0]]) for rows in phases]
-    phases.append(np.flatnonzero(~hideable))
     windowed = np.flatnonzero(hideable & ~np.isnan(window))
     partial = np.flatnonzero(hideable & np.isnan(window) & (exposed < time))
     hidden = np.concatenate([windowed, partial])
     # Hidden by a phase without compute of its own (an optimizer's last reduction): by all.
-    behind = np.array([names.index(p) if p in names else len(names) for p in phase[hidden]], int)
+    own = np.array([names.index(p) if p in names else -1 for p in phase[hidden]], int)
     size = np.concatenate([window[windowed], (time - exposed)[partial]])
-    behind = _room(size, behind, [float(exposed[r].sum()) for r in phases])
+    used = np.minimum(size, time[hidden])
+    by = _hidden_by(size, used, own, np.array([exposed[rows].sum() for rows in phases]))
     return Step(
         time_s=time, exposed_s=exposed,
         bubble_s=header.bubble_s, fixed_idle_s=max(header.idle_s - header.bubble_s, 0.0),
-        phases=tuple(phases), windowed=windowed, window_s=window[windowed], partial=partial,
-        behind=behind, relief=_relief(size, behind, [float(exposed[r].sum()) for r in phases]),
+        phases=tuple(phases), windowed=windowed, partial=partial, hidden_by_s=by,
+        # What a window holds beyond the row's time is there only as far as nothing else uses it.
+        window_s=np.where(
+            used < size, np.minimum(np.maximum(by.sum(axis=-1), used), size), size
+        )[: windowed.size],
     )  # fmt: skip
 
 
@@ -110,46 +113,46 @@ def _floats(ops: pd.DataFrame, column: str, default: float = float("nan")) -> Ar
     return np.asarray(ops[column].to_numpy(dtype=np.float64, na_value=default))
 
 
-def _room(window_s: Array, behind: Index, compute_s: list[float]) -> Index:
-    """``behind``, with the whole step for rows whose phase cannot hold its windows.
+def _hidden_by(window_s: Array, used_s: Array, own: Index, compute_s: Array) -> Array:
+    """(rows, phases) seconds of each phase's compute that hide a row or could.
 
-    Windows that add up to more than the compute of their phase reach into that of others:
-    their rows do not shrink with their own phase alone.
+    A second of compute hides one row, so it can bring one second to light and faster compute
+    never makes the step slower. What rows use (``used_s``) comes first, then what their windows
+    hold beyond it: a window that its row does not fill takes nothing from one that is full. A
+    phase that cannot hold what its rows use (or has no compute: ``own`` -1) has them take what
+    the others leave free, in proportion; where all is used they share it.
     """
-    whole = len(compute_s) - 1
-    placed = behind.copy()
-    for index, compute in enumerate(compute_s[:-1]):
-        mine = behind == index
-        if float(window_s[mine].sum()) > compute * (1 + 1e-9):
-            placed[mine] = whole
-    return placed
+    granted = np.zeros((len(window_s), len(compute_s)))
+    free = compute_s.astype(np.float64)
+    reaches = own < 0
+    for index, compute in enumerate(compute_s):
+        mine = own == index
+        reaches |= mine & (used_s[mine].sum() > compute * (1 + _ROUNDING))
+    for wanted in (used_s, window_s - used_s):
+        for index in range(len(compute_s)):
+            mine = np.flatnonzero((own == index) & ~reaches)
+            given = wanted[mine] * _part(free[index], wanted[mine].sum())
+            granted[mine, index] += given
+            free[index] = max(free[index] - given.sum(), 0.0)
+        left, far = free.sum(), np.flatnonzero(reaches)
+        if left > 0:
+            given = np.outer(wanted[far] * _part(left, wanted[far].sum()), free / left)
+            granted[far] += given
+            free = np.maximum(free - given.sum(axis=0), 0.0)
+    return granted
 
 
-def _relief(window_s: Array, behind: Index, compute_s: list[float]) -> Array:
-    """Share of a change of compute that a row's window takes part in.
-
-    Windows over one phase may add up to more than its compute. Each second of compute
-    can hide, and so on leaving expose, one second only; otherwise faster compute
-    would make the step slower.
-    """
-    own, whole = compute_s[:-1], compute_s[-1]
-    if whole <= 0:
-        return np.zeros_like(window_s)
-    unplaced = float(window_s[behind == len(own)].sum())
-    relief = []
-    for index, compute in enumerate(own):
-        load = float(window_s[behind == index].sum()) + unplaced * compute / whole
-        relief.append(min(1.0, compute / load) if load > 0 else 1.0)
-    relief.append(min(relief, default=1.0))
-    return np.array([relief[index] for index in behind], dtype=np.float64)
+def _part(free_s: float, wanted_s: float) -> float:
+    """Part of what is wanted that there is."""
+    return 1.0 if wanted_s <= free_s * (1 + _ROUNDING) else free_s / wanted_s
 
 
 def scale_step(step: Step, ratio: Array) -> ScaledStep:
     """The step when the time of each op is multiplied by ``ratio`` (..., ops).
 
     - Compute that others cover keeps its exposed share.
-    - A row with a window: exposed = max(0, time - window), the window scaling with the
-      exposed compute of its phase.
+    - A row with a window: exposed = max(0, time - window); the seconds of compute that it
+      stands for shorten with the exposed compute of their phase.
     - A partly hidden row without a window: the worse of two readings, the exposed share
       staying and the hidden seconds staying; what of it can hide further is not known.
     - The bubble scales with the busy time, other idle time stays.
@@ -158,10 +161,11 @@ def scale_step(step: Step, ratio: Array) -> ScaledStep:
     window = np.broadcast_to(step.window_s, (*ratio.shape[:-1], step.windowed.size))
     hidden = np.concatenate([step.windowed, step.partial])
     if hidden.size:
-        change = np.stack([_compute_change(step, ratio, rows) for rows in step.phases], axis=-1)
-        shift = np.take(change, step.behind, axis=-1) * step.relief
+        shift = np.zeros((*ratio.shape[:-1], hidden.size))
+        for rows, seconds in zip(step.phases, step.hidden_by_s.T, strict=True):
+            shift = shift + _compute_change(step, ratio, rows)[..., None] * seconds
         split = step.windowed.size
-        window = step.window_s * (1.0 + shift[..., :split])
+        window = np.maximum(step.window_s + shift[..., :split], 0.0)
         exposed[..., step.windowed] = _windowed(step, ratio, window)
         exposed[..., step.partial] = _partial(step, ratio, shift[..., split:])
     gained = (exposed - step.exposed_s).sum(axis=-1)
@@ -193,5 +197,5 @@ def _windowed(step: Step, ratio: Array, window_s: Array) -> Array:
 def _partial(step: Step, ratio: Array, shift: Array) -> Array:
     time, exposed = step.time_s[step.partial], step.exposed_s[step.partial]
     own = np.take(ratio, step.partial, axis=-1)
-    seconds_stay = exposed + time * (own - 1.0) - (time - exposed) * shift
+    seconds_stay = exposed + time * (own - 1.0) - shift
     return np.asarray(np.maximum(exposed * own, seconds_stay))

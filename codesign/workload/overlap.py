@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,14 +44,15 @@ def overlap_windows(ops: pd.DataFrame, recipe: Recipe) -> pd.Series[float]:
     A kind takes no more than its share of a phase's compute and the kinds behind one
     phase no more than all of it, in proportion to what each could use, so that no
     compute hides two collectives at once. What hides behind any phase comes last and
-    takes what the others leave.
+    shares what the others leave by its times: where one phase's exchanges get shorter, the
+    compute that hid them is there for those of the others.
     """
     import pandas as pd
 
     rules = overlap_rules(ops, recipe)
     time = ops["time_s"].to_numpy(dtype=float, na_value=0.0)
     is_compute = ~ops["op_class"].isin(["collective", "copy"]).to_numpy(dtype=bool)
-    phase = ops["phase"].to_numpy(dtype=object)
+    phase = ops["phase"].fillna("").to_numpy(dtype=object)
     hidden_by = rules["hidden_by"].fillna("").to_numpy(dtype=object)
     kind = ops["name"].astype(str).str.split(".").str[0].to_numpy(dtype=object)
     share = rules["share"].to_numpy(dtype=float)
@@ -67,36 +67,13 @@ def overlap_windows(ops: pd.DataFrame, recipe: Recipe) -> pd.Series[float]:
             windows[group] = granted * time[group] / wanted if wanted > 0 else 0.0
     anywhere = hidden_by == ANY
     if anywhere.any():
-        names = sorted(set(phase[is_compute | anywhere]) - {"optimizer"}, key=str)
-        hidden_s = np.fmin(np.nan_to_num(windows), time)
-        free_s = np.array([
-            time[is_compute & (phase == name)].sum() - hidden_s[hidden_by == name].sum()
-            for name in names
-        ])  # fmt: skip
-        sent_s = np.array([time[anywhere & (phase == name)].sum() for name in names])
-        shared_s = _shared(sent_s, share[anywhere].min() * free_s)
-        for name, sent, window in zip(names, sent_s, shared_s, strict=True):
-            rows = anywhere & (phase == name)
-            windows[rows] = window * time[rows] / sent if sent > 0 else 0.0
+        useful = is_compute & (phase != "optimizer")
+        behind_one = ~np.isin(hidden_by, ["", ANY, "optimizer"])
+        free_s = time[useful].sum() - np.fmin(windows, time)[behind_one].sum()
+        granted = share[anywhere].min() * max(free_s, 0.0)
+        sent_s = time[anywhere].sum()
+        windows[anywhere] = granted * time[anywhere] / sent_s if sent_s > 0 else 0.0
     return pd.Series(windows, index=ops.index).astype("Float64")
-
-
-def _shared(
-    sent_s: npt.NDArray[np.float64], free_s: npt.NDArray[np.float64]
-) -> npt.NDArray[np.float64]:
-    """Window of each phase's collectives where they may hide behind other phases too.
-
-    Each takes its own phase's free compute first, so that faster compute there shows
-    there; only what a phase cannot use goes to those that lack some.
-    """
-    spare, lack = np.maximum(free_s - sent_s, 0.0), np.maximum(sent_s - free_s, 0.0)
-    moved = min(float(spare.sum()), float(lack.sum()))
-    if moved <= 0:
-        return free_s
-    windows: npt.NDArray[np.float64] = (
-        free_s + lack * moved / lack.sum() - spare * moved / spare.sum()
-    )
-    return windows
 
 
 def _granted(wanted_s: list[float], limit_s: list[float], compute_s: float) -> list[float]:

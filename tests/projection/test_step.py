@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codesign.projection.step import scale_step, step_of
+from codesign.workload.overlap import overlap_windows
+from codesign.workload.recipe import Overlap, load_recipe
+from codesign.workload.schema import ops_frame
 from tests.projection.fakes import characterization, collective, gemm
 
 
@@ -107,6 +111,57 @@ def test_windows_that_share_compute_cannot_make_faster_compute_slower() -> None:
         [gemm(10.0, 1, 1), collective(10.0, 1, **row), collective(10.0, 1, **row)]
     )
     assert _scaled(char, [0.5, 1.0, 1.0]).step_time_s == 10.0
+
+
+def test_a_window_that_its_row_does_not_fill_hides_nothing_of_others() -> None:
+    """All 12 s of compute hide some exchange: what compute saves comes to light as exchanges.
+
+    The pipeline's sends could use half of the compute (6 s) and use 0.5 s of it.
+    """
+    char = characterization([
+        gemm(4.0, 1, 1, phase="forward"), gemm(8.0, 1, 1, phase="backward"),
+        collective(0.25, 1, exposed_s=0.0, overlap_window_s=2.0, phase="forward"),
+        collective(0.25, 1, exposed_s=0.0, overlap_window_s=4.0, phase="backward"),
+        collective(10.0, 1, exposed_s=6.0, overlap_window_s=4.0, phase="forward"),
+        collective(7.5, 1, exposed_s=0.0, overlap_window_s=7.5, phase="backward"),
+    ])  # fmt: skip
+    # 12 s of compute and 6 s of exchanges beyond it: 0.25 + 0.25 + 10 + 7.5 = 18 s of sending.
+    for factor in (0.95, 0.5, 0.1):
+        faster = _scaled(char, [factor, factor, 1.0, 1.0, 1.0, 1.0])
+        assert faster.step_time_s == pytest.approx(18.0)
+    # Slower sends find no compute that is free.
+    assert _scaled(char, [1.0, 1.0, 3.0, 1.0, 1.0, 1.0]).step_time_s == pytest.approx(18.5)
+
+
+def test_exchanges_that_hide_anywhere_pass_free_compute_on() -> None:
+    """Two micro-batches at once: exchanges of 16.8 s beside 12 s of compute, of either pass."""
+    rows = [
+        gemm(4.0, 1, 1, name="f", phase="forward"), gemm(8.0, 1, 1, name="b", phase="backward"),
+        *(collective(8.4, 1, name="ep.dispatch", phase=p) for p in ("forward", "backward")),
+    ]  # fmt: skip
+    recipe = msgspec.structs.replace(
+        load_recipe("deepseek-v3-pretrain-fp8"), overlap={"ep": Overlap("any", "test", 1.0)}
+    )
+    ops = ops_frame([{"count": 1.0, "evidence": "measured", **row} for row in rows])
+    for row, window in zip(rows[2:], overlap_windows(ops, recipe).iloc[2:], strict=True):
+        row |= {"overlap_window_s": float(window), "exposed_s": max(8.4 - float(window), 0.0)}
+    char = characterization(rows)
+    assert char.header.step_time_s == pytest.approx(16.8)
+    # Links a third faster: 11.2 s, so all hides. Half the compute: the exchanges take as long.
+    assert _scaled(char, [1.0, 1.0, 2 / 3, 2 / 3]).step_time_s == pytest.approx(12.0)
+    assert _scaled(char, [0.5, 0.5, 1.0, 1.0]).step_time_s == pytest.approx(16.8)
+    assert _scaled(char, [0.5, 0.5, 0.5, 0.5]).step_time_s == pytest.approx(8.4)
+
+
+def test_a_window_keeps_what_nothing_else_uses() -> None:
+    """6 s of 10 are used; a row may grow by the 2 s that its window holds, no further."""
+    char = characterization([
+        gemm(10.0, 1, 1, phase="forward"),
+        collective(2.0, 1, exposed_s=0.0, overlap_window_s=4.0, phase="forward"),
+        collective(4.0, 1, exposed_s=0.0, overlap_window_s=4.0, phase="forward"),
+    ])  # fmt: skip
+    assert _scaled(char, [1.0, 2.0, 1.0]).step_time_s == pytest.approx(10.0)
+    assert _scaled(char, [1.0, 3.0, 1.0]).step_time_s == pytest.approx(12.0)
 
 
 _seconds = st.floats(1e-6, 1e3)
