@@ -60,6 +60,17 @@ class Gpu:
     notes: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By key path: one sentence where sources disagree or the value needs one."""
 
+    @property
+    def boost_over_tensor_clock(self) -> float:
+        """Highest clock of the device over that of its peaks: 1.03 of GB200, 1.08 of H100.
+
+        What a kernel that no limit on power slows exceeds the data sheet's rate by. 1 for an
+        announced part, whose clocks are read off its peaks.
+        """
+        if self.status == "announced":
+            return 1.0
+        return self.boost_clock_hz / self.tensor_clock_hz
+
     def peak_flops_per_s(self, precision: str) -> float:
         """Dense peak for an op precision.
 

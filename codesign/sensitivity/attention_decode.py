@@ -210,7 +210,7 @@ class DecodeAttentionModel(OpModel):
             * size
             / (hbm_efficiency * hw.hbm_bandwidth_bytes_per_s),
             "tensor": features["flops"]
-            / (hw.peak_flops_per_s(features["precision"]) * tensor_efficiency)
+            / (hw.rate_flops_per_s(features["precision"]) * tensor_efficiency)
             * (hw.sm_count / busy)
             / hw.power_ratio**POWER_CLOCK_EXPONENT,
         }

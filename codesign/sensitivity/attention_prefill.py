@@ -200,8 +200,8 @@ class PrefillAttentionModel(OpModel):
         widens = synchronous(hw) | ((features["widens"] > 0) & ~own)
         peak = np.where(
             widens,
-            hw.peak_flops_per_s(features["wide_precision"]),
-            hw.peak_flops_per_s(features["precision"]),
+            hw.rate_flops_per_s(features["wide_precision"]),
+            hw.rate_flops_per_s(features["precision"]),
         )
         # Of one tile on one SM.
         tensor_s = 2.0 * dims * TILE**2 * sms / (peak * reached)

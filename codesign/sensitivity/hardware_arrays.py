@@ -71,6 +71,8 @@ class HardwareArrays:
     launch_latency_s: Array
     in_switch_reduction: Array
     """1.0 where the switches reduce (NVLS), else 0.0."""
+    boost_over_tensor_clock: Array
+    """`hardware.model.Gpu.boost_over_tensor_clock`."""
     asynchronous_mma: Array
     """1.0 where the tensor cores run asynchronously of the warps (Hopper and later)."""
     block_scaled_mma: Array
@@ -94,6 +96,14 @@ class HardwareArrays:
     def peak_flops_per_s(self, precision_index: Array) -> Array:
         """Dense peak of each op on each system: (systems, ops)."""
         return self.peaks_flops_per_s[:, precision_index.astype(np.intp)]
+
+    def rate_flops_per_s(self, precision_index: Array) -> Array:
+        """Dense rate of each op on each system at the device's highest clock: (systems, ops).
+
+        The clock of a data sheet's peak is nominal: B200 and GB200 are 11 % apart by peaks, but
+        8 % by SMs x highest clocks, and their large bf16 multiplies are 6 to 7 %.
+        """
+        return self.peak_flops_per_s(precision_index) * self.boost_over_tensor_clock
 
     def take(self, index: int) -> HardwareArrays:
         """The single system ``index``, as arrays of shape (1, 1)."""
@@ -133,6 +143,7 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
         scaleout_bandwidth_bytes_per_s=column([s.scaleout_bandwidth_bytes_per_s for s in systems]),
         launch_latency_s=column([s.launch_latency_s for s in systems]),
         in_switch_reduction=column([float(s.in_switch_reduction) for s in systems]),
+        boost_over_tensor_clock=column([s.gpu.boost_over_tensor_clock for s in systems]),
         asynchronous_mma=column([float(s.gpu.architecture in _ASYNCHRONOUS_MMA) for s in systems]),
         block_scaled_mma=column([float(s.gpu.architecture in _BLOCK_SCALED_MMA) for s in systems]),
         power_ratio=column([_ratio(s, "power") for s in systems]),

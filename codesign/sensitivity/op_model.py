@@ -36,7 +36,7 @@ ALL_QUANTITIES = frozenset(f.name for f in fields(HardwareArrays)) - {"names", "
 ON_CHIP = frozenset({
     "architectures", "sm_count", "tensor_clock_hz", "boost_clock_hz", "hbm_bandwidth_bytes_per_s",
     "l2_capacity_bytes", "launch_latency_s", "asynchronous_mma", "block_scaled_mma", "power_ratio",
-    "peaks_flops_per_s", "clock_ratio", "clock_headroom",
+    "peaks_flops_per_s", "clock_ratio", "clock_headroom", "boost_over_tensor_clock",
 })  # fmt: skip
 """What an op that no link carries depends on."""
 

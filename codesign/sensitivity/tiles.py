@@ -104,7 +104,7 @@ def tiled_terms(work: Multiply, rates: TileRates, memory_s: tuple[Array, Array],
     in_software = (work.block_scaled > 0.0) & (hw.block_scaled_mma <= 0.0)
     reached = reached * np.where(in_software, rates.software_scaling_share, 1.0)
     efficiency = rates.tensor_efficiency * reached
-    per_flop_s = hw.sm_count / (hw.peak_flops_per_s(work.precision) * efficiency)
+    per_flop_s = hw.sm_count / (hw.rate_flops_per_s(work.precision) * efficiency)
     per_flop_s = per_flop_s * hw.power_ratio**-POWER_CLOCK_EXPONENT
     per_k_s = rates.k_clocks / clock
     per_byte_s = 1.0 / (rates.feed_bytes_per_clock_sm * clock)

@@ -16,9 +16,12 @@ from codesign.hardware.power import clock_headroom
     [
         ("hgx-h100", 1.0),
         ("hgx-h200", 1.0),  # the same silicon at the same power
-        # 400 W, 312 TFLOP/s at 1.41 GHz in N7, whose FLOPs take 1 / 0.7 of the energy.
-        ("hgx-a100", 400 / 312 * 0.7 / 1.41**2 / (700 / 989.4 / 1.83**2)),
-        ("l40s-pcie", 350 / 362.05 / 2.52**2 / (700 / 989.4 / 1.83**2)),
+        # 400 W, 312 TFLOP/s at 1.41 GHz in N7, whose FLOPs take 1 / 0.7 of the energy. H100's
+        # 132 SMs of 4096 FLOP a clock run at 1.98 GHz.
+        ("hgx-a100", 400 / 312 * 0.7 / 1.41**2 / (700 / (132 * 4.096 * 1.98) / 1.98**2)),
+        ("l40s-pcie", 350 / 362.05 / 2.52**2 / (700 / (132 * 4.096 * 1.98) / 1.98**2)),
+        # The same silicon with 400 W in place of 700, at 1.785 GHz.
+        ("h100-nvl", 400 / 700 * (1.98 / 1.785) ** 3),
         ("mi300x-platform", 1.0),  # process not known: assumed
     ],
 )
