@@ -87,6 +87,15 @@ TILE_PARAMETERS = (
               prior_sd=1.0),
 )  # fmt: skip
 
+LENT = frozenset({
+    "tensor_efficiency", "feed_bytes_per_clock_sm", "ceil_share", "l2_share", "overlap_p",
+    "l2_bytes_per_clock_sm", "k_clocks", "tuned_share",
+})  # fmt: skip
+"""Rates of the multiply itself. Where SMs rescale the sums of each block, as on Hopper, that work
+is in them all; a part whose instructions scale (Blackwell) does without. What such a part reaches
+is then best known from BF16: of all multiplies the one that is timed alone, without a cast."""
+_IS_LENT = np.array([p.name in LENT for p in TILE_PARAMETERS])
+
 
 class TiledModel(OpModel):
     """What multiplies on tiles have in common: a subclass gives the op's shape and its time."""
@@ -147,6 +156,10 @@ class GemmModel(TiledModel):
         """The nearest precision that was measured, at the target precision's own peak."""
         return FALLBACKS.get(variant, ())
 
+    def lender(self, variant: str) -> str | None:
+        """BF16 for multiplies whose blocks Hopper scales in software: see `LENT`."""
+        return "bf16" if variant == "fp8_block" else None
+
     def parameters(self, variant: str) -> tuple[Parameter, ...]:  # noqa: ARG002
         """The same in every precision: `quantize_*` act where the activations are cast."""
         return TILE_PARAMETERS
@@ -158,6 +171,17 @@ class GemmModel(TiledModel):
 
     def evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
         """See `TiledModel.evaluate`."""
+        own, lent = np.split(theta, [len(TILE_PARAMETERS)])
+        if not lent.size:
+            return self._evaluate(own, f, hw, detail)
+        native = hw.block_scaled_mma > 0.0
+        scaled = [self._evaluate(own, f, hw, detail)] if not native.all() else []
+        if native.any():
+            scaled.append(self._evaluate(np.where(_IS_LENT, lent, own), f, hw, detail))
+        first, last = scaled[0], scaled[-1]
+        return {name: np.where(native, last[name], first[name]) for name in first}
+
+    def _evaluate(self, theta: Array, f: Features, hw: HardwareArrays, detail: bool) -> Terms:
         rates = tile_rates(theta)
         work = Multiply(f["m"], f["n"], f["k"], f["batch"], f["in_bytes"], f["precision"],
                         f["block_scaled"])  # fmt: skip

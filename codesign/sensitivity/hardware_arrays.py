@@ -43,6 +43,11 @@ _ASYNCHRONOUS_MMA = frozenset({"hopper", "grace-hopper", "blackwell", "blackwell
 _BLOCK_SCALED_MMA = frozenset({"blackwell", "blackwell-ultra", "blackwell-pro", "rubin", "cdna4"})
 
 
+def scales_blocks(architecture: str) -> bool:
+    """Whether tensor instructions apply a scale to each block of inputs."""
+    return architecture in _BLOCK_SCALED_MMA
+
+
 def family(architecture: str) -> str:
     """The silicon family: B200, GB200, B300 and GB300 are not four independent samples."""
     return _FAMILIES.get(architecture, architecture)
@@ -145,7 +150,7 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
         in_switch_reduction=column([float(s.in_switch_reduction) for s in systems]),
         boost_over_tensor_clock=column([s.gpu.boost_over_tensor_clock for s in systems]),
         asynchronous_mma=column([float(s.gpu.architecture in _ASYNCHRONOUS_MMA) for s in systems]),
-        block_scaled_mma=column([float(s.gpu.architecture in _BLOCK_SCALED_MMA) for s in systems]),
+        block_scaled_mma=column([float(scales_blocks(s.gpu.architecture)) for s in systems]),
         power_ratio=column([_ratio(s, "power") for s in systems]),
         clock_ratio=clock_ratio,
         clock_headroom=column([clock_headroom(s) for s in systems]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from codesign.hardware import load_system, system_of_gpu
 from codesign.hardware.model import System
 from codesign.sensitivity.draws import Draws, draw
 from codesign.sensitivity.errors import LeakageError
-from codesign.sensitivity.hardware_arrays import Array, hardware_arrays
+from codesign.sensitivity.hardware_arrays import Array, hardware_arrays, scales_blocks
 from codesign.sensitivity.kernels import VENDOR, split_kernel
 from codesign.sensitivity.modelfile import Identification, ModelFile, Unit, read_model, write_model
 from codesign.sensitivity.op_model import OpModel, numbers, strings
@@ -156,7 +157,16 @@ class SensitivityModel:
                 here, there = split_kernel(str(variant)), split_kernel(unit.variant)
                 strange = here[1] not in (VENDOR, there[1]) or not _on_hbm(unit.gpus)
                 yield Part(rows, model, unit, features, numbers(part, "count"),
-                           stand_in=here[0] != there[0], strange=strange)  # fmt: skip
+                           stand_in=here[0] != there[0], strange=strange,
+                           lent=self._lent(model, unit))  # fmt: skip
+
+    def _lent(self, model: OpModel, unit: Unit) -> tuple[float, ...]:
+        """What another variant lends to ``unit``, if no GPU that it saw scales blocks itself."""
+        lender = model.lender(unit.variant)
+        found = self._units.get((model.name, lender)) if lender else None
+        if found is None or any(scales_blocks(a) for a in _architectures(unit.gpus)):
+            return ()
+        return found.values
 
     def _variants(self, model: OpModel, ops: pd.DataFrame) -> NDArray[np.str_]:
         """(ops,) variants; a row that does not name its kernel ran the framework's usual one."""
@@ -182,6 +192,16 @@ class SensitivityModel:
             if unit is not None:
                 return unit
         return None
+
+
+@lru_cache(maxsize=256)
+def _architectures(gpus: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the GPUs that the hardware library has."""
+    found = []
+    for gpu in gpus:
+        with contextlib.suppress(CodesignError):
+            found.append(system_of_gpu(gpu).gpu.architecture)
+    return tuple(found)
 
 
 @lru_cache(maxsize=256)

@@ -86,6 +86,13 @@ class OpModel(ABC):
         """Variants whose parameters stand in, in order, where ``variant`` has no data."""
         return ()
 
+    def lender(self, variant: str) -> str | None:  # noqa: ARG002
+        """Variant that lends to ``variant`` what no GPU that it was fitted on could show.
+
+        Its natural values follow the own ones in ``theta``; by default there is none.
+        """
+        return None
+
     @abstractmethod
     def parameters(self, variant: str) -> tuple[Parameter, ...]:
         """Parameters of a variant; all variants that stand in for each other agree."""

@@ -33,11 +33,14 @@ class Part:
     strange: bool
     """The unit is that of another family of kernels, or was fitted on GDDR parts alone: no
     training GPU with HBM ran the own one."""
+    lent: tuple[float, ...] = ()
+    """Natural values of the variant that `OpModel.lender` names; empty where none is needed."""
 
     def theta(self, z: Array, effects: Array) -> Array:
         """Natural parameters at ``z`` with the (effects,) of a family."""
         moved = z + self.moves @ effects if effects.size else z
-        return natural(self.model.parameters(self.unit.variant), moved)
+        own = natural(self.model.parameters(self.unit.variant), moved)
+        return np.concatenate([own, self.lent]) if self.lent else own
 
     @cached_property
     def moves(self) -> Array:

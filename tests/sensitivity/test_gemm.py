@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codesign.hardware import load_system
-from codesign.sensitivity.gemm import TILE_PARAMETERS, GemmModel
+from codesign.sensitivity.gemm import LENT, TILE_PARAMETERS, GemmModel
 from codesign.sensitivity.hardware_arrays import hardware_arrays
 from codesign.workload.schema import ops_frame
 from tests.sensitivity.laws import (
@@ -116,3 +116,30 @@ def test_lasting_multiplies_lose_clock_where_watts_are_few() -> None:
     assert _lasting(350.0, 10**8) < (full / 0.5) ** (1 / 3)
     assert _lasting(350.0, 256) < 1.02
     assert _lasting(700.0 * full, 1e8) == 1.0
+
+
+@pytest.mark.parametrize(("name", "faster"), [("hgx-h100", 1.0), ("hgx-b200", 2.0)])
+def test_rates_are_lent_where_instructions_scale_the_blocks(name: str, faster: float) -> None:
+    """Twice the share of the peak: half the time of a long multiply on Blackwell, not on Hopper."""
+    names = [p.name for p in TILE_PARAMETERS]
+    own = THETA.copy()
+    own[names.index("tensor_efficiency")], own[names.index("full_headroom")] = 0.4, 0.3
+    own[names.index("k_clocks")] = 0.01
+    lent = own.copy()
+    lent[names.index("tensor_efficiency")] = 0.8
+    lent[names.index("quantize_s")] = 1.0  # a second, and not a rate: it is not lent
+    model, hw = GemmModel(), hardware_arrays([load_system(name)])
+    features = model.features(gemm(65536, 16384, 16384, "fp8_block"))
+    alone = model.times(own, features, hw)[0, 0]
+    with_lent = model.times(np.concatenate([own, lent]), features, hw)[0, 0]
+    assert alone / with_lent == pytest.approx(faster, rel=0.1)
+    assert set(names) >= LENT
+
+
+def test_systems_of_both_kinds_are_timed_as_each_one_alone() -> None:
+    theta = np.concatenate([THETA, 1.2 * THETA])
+    both = [load_system(name) for name in ("hgx-h100", "hgx-b200")]
+    model = GemmModel()
+    features = model.features(gemm(4096, 4096, 4096, "fp8_block"))
+    apart = [model.times(theta, features, hardware_arrays([s]))[0, 0] for s in both]
+    assert model.times(theta, features, hardware_arrays(both))[:, 0].tolist() == apart
