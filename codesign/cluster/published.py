@@ -1,7 +1,8 @@
 """Published training runs as jobs, plans and what was measured: to calibrate and to score.
 
-The tables say how a run was spread over GPUs, but not all that the framework did. What is
-inferred (`_framework`) goes by release, model and system alone, never by the measured value.
+The tables say how a run was spread over GPUs, but not all that the framework did. What it
+switches on (`framework_rules`) goes by release, model, system and plan alone, never by the
+measured value.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
 from codesign._common.errors import CodesignError, DataError
+from codesign.cluster.framework_rules import Facts, FrameworkRules
+from codesign.cluster.framework_table import shipped_rules
 from codesign.cluster.job import Framework, Job, TrainingPrecision, list_models, load_model_config
 from codesign.cluster.plan import Plan
 from codesign.cluster.summary import model_flops
-from codesign.workload.model_config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -93,12 +94,14 @@ def _number(text: str, default: float) -> float:
         return default
 
 
-def read_bridge(path: Path) -> Iterator[Run]:
+def read_bridge(path: Path, rules: FrameworkRules | None = None) -> Iterator[Run]:
     """Runs of the throughput table (tokens/s/GPU by release, system, model and configuration).
 
     ``a (b)`` is two runs: the second in MXFP8. Rows of models without a shipped shape, or
-    that are marked malformed, are skipped.
+    that are marked malformed, are skipped. ``rules``: what the recipes switch on, by default
+    as shipped.
     """
+    rules = rules or shipped_rules()
     for line, row in _rows(path):
         if row.get("malformed", "0") not in ("0", ""):
             continue
@@ -106,12 +109,14 @@ def read_bridge(path: Path) -> Iterator[Run]:
             if second and "(" not in row["tok_s_gpu"]:
                 continue
             try:
-                yield _bridge_run(path.name, line, row, second)
+                yield _bridge_run(path.name, line, row, second, rules)
             except (CodesignError, ValueError):
                 continue
 
 
-def _bridge_run(table: str, line: int, row: dict[str, str], second: bool) -> Run:
+def _bridge_run(
+    table: str, line: int, row: dict[str, str], second: bool, rules: FrameworkRules
+) -> Run:
     def whole(column: str, default: int = 1) -> int:
         return int(_number(_split(row.get(column, ""), second), default))
 
@@ -129,15 +134,15 @@ def _bridge_run(table: str, line: int, row: dict[str, str], second: bool) -> Run
     plan = Plan(
         tp=tp, cp=cp, pp=pp, vpp=whole("vp"), ep=whole("ep"), dp=gpus // (tp * cp * pp),
         zero=3 if whole("fsdp", 0) > 1 else 1, micro_batch=whole("mbs"),
-        recompute="selective" if model.mla or _done_again(name, row) else "none",
     )  # fmt: skip
     release = row["release"].split()[0]
+    switches = rules.switches(Facts(release, system, name, row["model"], precision, model, plan))
+    plan = msgspec.structs.replace(plan, **switches.given(Plan))
     job = Job(
         model=model, gpus=gpus, global_batch=whole("gbs"), sequence_length=whole("seq"),
-        name=name, precision=precision, gradient_bytes=2.0,
-        moment_bytes=2.0 if model.mla else 4.0,
+        name=name, precision=precision,
         mtp=bool(model.num_nextn_predict_layers) and "w/o MTP" not in row["model"],
-        framework=_framework(release, row, name, model, plan, precision),
+        framework=switches.framework(model.num_hidden_layers), **switches.given(Job),
     )  # fmt: skip
     if 0 < per_token < _LORA_BELOW * model_flops(job) / job.tokens:
         job = msgspec.structs.replace(job, lora=True)
@@ -153,74 +158,6 @@ def _precision(text: str) -> TrainingPrecision:
 _LORA_BELOW = 0.75
 """Of the model's FLOPs: LoRA takes two passes of three, and the leanest full count that was
 published is 0.83 of ours (gpt-oss-120b)."""
-
-
-def _done_again(name: str, row: dict[str, str]) -> bool:
-    """gpt-oss in BF16: norms and activations, on parts with less memory (from 26.02)."""
-    return (name == "gpt-oss-120b" and _when(row["release"]) >= (26, 2)
-            and "BF16" in row["precision"] and not _b300(row))  # fmt: skip
-
-
-def _b300(row: dict[str, str]) -> bool:
-    return "B300" in row["system"]
-
-
-def _when(release: str) -> tuple[int, ...]:
-    return tuple(int(x) for x in re.findall(r"\d+", release)[:2])
-
-
-def _framework(
-    release: str, row: dict[str, str], name: str, model: ModelConfig, plan: Plan, precision: str
-) -> Framework:  # fmt: skip
-    """What the published recipes of that release switch on (Megatron Bridge, performance
-    configurations): CUDA graphs over the router from 26.02, over whole iterations with fused
-    experts and overlapped exchange for MXFP8 from 26.06.
-    """
-    when = _when(release)
-    hopper = "H100" in row["system"] or "H200" in row["system"]
-    graphs: Literal["none", "partial", "full"] = "none"
-    modern = False
-    if model.experts:
-        modern = when >= (26, 6) and precision == "mxfp8" and not hopper
-        early = release == "26.02" and plan.micro_batch == 1
-        # Two models whose configurations say it system by system.
-        graphed = {"qwen3-235b-a22b": "GB" in row["system"], "gpt-oss-120b": _b300(row)}
-        if when >= (26, 2) and graphed.get(name, not early):
-            graphs = "partial"
-        if "tokendrop" in row["model"]:
-            graphs = "partial"
-        if modern:
-            graphs = "full"
-    elif plan.tp * plan.pp * plan.cp == 1 and plan.zero < 3:
-        graphs = "full"
-    # Exchanges between nodes run beside the compute of another micro-batch.
-    spans = plan.ep > 8 and "GB" not in row["system"]
-    plain = (name == "qwen3-235b-a22b" and "GB" not in row["system"]) or (
-        name == "gpt-oss-120b" and when < (26, 4))  # fmt: skip
-    return Framework(
-        tp_overlap=precision != "nvfp4", ep_overlap=(modern or spans) and plan.vpp > 1,
-        graphs=graphs, fused_moe=modern,
-        attention_precision="fp8" if modern and model.mla else "bf16",
-        dispatcher="all_to_all" if plain else _dispatcher(when, hopper, spans),
-        offload=_offload(row["system"], model, plan),
-    )  # fmt: skip
-
-
-def _dispatcher(
-    when: tuple[int, ...], hopper: bool, spans: bool
-) -> Literal["hybrid", "fused", "all_to_all"]:
-    """HybridEP from 26.02 on Blackwell, but DeepEP where groups span nodes on HGX B200."""
-    if hopper or (spans and when >= (26, 2)):
-        return "fused"
-    return "hybrid" if when >= (26, 2) else "all_to_all"
-
-
-def _offload(system: str, model: ModelConfig, plan: Plan) -> float:
-    """Share of layers whose activations the sharded recipes keep in host memory."""
-    if plan.zero < 3 or model.num_hidden_layers < 80:
-        return 0.0
-    layers = {"DGX-GB300": (20, 10), "DGX-GB200": (40, 92)}.get(system, (5, 0))
-    return layers[model.num_hidden_layers > 100] / model.num_hidden_layers
 
 
 def read_steps(path: Path, system: str = "hgx-b200") -> Iterator[Run]:
