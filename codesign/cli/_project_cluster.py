@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from codesign.cli._common import warn
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codesign.cluster.grid import OpTimes
     from codesign.cluster.job import Job
     from codesign.cluster.plan import Plan
     from codesign.cluster.records import ClusterProjection, Placed, SystemProjection
@@ -31,6 +29,7 @@ def run(
 ) -> None:  # fmt: skip
     """Project ``subject`` (a recipe, a model's name or config.json, or a characterization)."""
     from codesign._api import candidate_system
+    from codesign.cluster.at_scale import with_controls
     from codesign.cluster.summary import project_job
     from codesign.hardware import load_system
     from codesign.sensitivity import load_model
@@ -54,7 +53,7 @@ def run(
     curve = sorted({max(gpus // 4, 1), max(gpus // 2, 1), 2 * gpus} - {gpus})
     found = project_job(job, model, places, plan=plan, reoptimize=reoptimize or plan is None,
                         scaling=curve)  # fmt: skip
-    found = _with_controls(found, job, model, places)
+    found = with_controls(found, job, model, places)
     if as_json:
         import msgspec
 
@@ -63,26 +62,6 @@ def run(
         _print(found)
     for text in found.warnings:
         warn(text)
-
-
-def _with_controls(
-    found: ClusterProjection, job: Job, model: OpTimes, places: Sequence[System]
-) -> ClusterProjection:
-    """Beside each larger domain, what it does for a job that the smaller one holds."""
-    import msgspec
-
-    from codesign.cluster.at_scale import domain_control
-
-    base, rows = places[0], list(found.systems)
-    for i, place in enumerate(places):
-        # Levers alone: of another part, the domain is not the only thing that moved.
-        if any(name == "nvlink_domain" for name, _ in place.levers) and (
-            place.nvlink_domain > base.nvlink_domain
-        ):
-            with contextlib.suppress(UsageError):  # Parts too small for the control's model.
-                gain = domain_control(job, model, base, place.nvlink_domain)
-                rows[i] = msgspec.structs.replace(rows[i], control=gain)
-    return msgspec.structs.replace(found, systems=tuple(rows))
 
 
 def _is_characterization(subject: str) -> bool:

@@ -19,7 +19,13 @@ from codesign.cluster.job import Job, load_model_config
 from codesign.cluster.levers import domain_study, study
 from codesign.cluster.ops import step_kinds
 from codesign.cluster.plan import Plan, Plans
-from codesign.cluster.records import AtScale, DomainAtScale, LeverAtScale, Placed
+from codesign.cluster.records import (
+    AtScale,
+    ClusterProjection,
+    DomainAtScale,
+    LeverAtScale,
+    Placed,
+)
 from codesign.cluster.search import evaluate
 from codesign.cluster.step import compose, total_s
 from codesign.cluster.summary import neighbours, placed, scaling_curve
@@ -61,6 +67,9 @@ def at_scale(
     found = study(job, model, base, candidates, efficiency, limits=limits)
     gains = _intervals(job, found, model, base, draws, efficiency)
     curve = scaling_curve(job, model, base, efficiency, _around(job.gpus), limits)
+    control = _domains(control_job(job, base), model, base, domains, efficiency, limits)
+    # An empty column says why it is empty.
+    unfit = " (no plan of it fits)" if domains and not control else ""
     return AtScale(
         workload=job.name, gpus=job.gpus, global_batch=job.global_batch,
         sequence_length=job.sequence_length, precision=job.precision,
@@ -72,8 +81,8 @@ def at_scale(
             for s, g, (fixed, own) in zip(steps, found.gains, gains, strict=True)
         ),
         domains=_domains(job, model, base, domains, efficiency, limits),
-        control=_domains(control_job(job, base), model, base, domains, efficiency, limits),
-        control_job=f"{CONTROL_MODEL} on {_inside(base)} GPUs", tried=found.tried,
+        control=control, control_job=f"{CONTROL_MODEL} on {_inside(base)} GPUs{unfit}",
+        tried=found.tried,
     )  # fmt: skip
 
 
@@ -91,6 +100,31 @@ def domain_control(job: Job, model: OpTimes, base: System, domain: int) -> float
     kept. Raises UsageError if no plan of it fits.
     """
     return domain_study(control_job(job, base), model, base, [domain]).gains[0].replanned
+
+
+def with_controls(
+    found: ClusterProjection, job: Job, model: OpTimes, systems: Sequence[System]
+) -> ClusterProjection:
+    """``found`` with the control beside each larger NVLink domain: what the domain does for a
+    job that the smaller one holds.
+
+    ``systems`` are those of ``found``, in their order; domains are compared with the first one's.
+    Where no control can be made, a warning names the system and says why.
+    """
+    base, rows, warnings = systems[0], list(found.systems), list(found.warnings)
+    for i, system in enumerate(systems):
+        # Levers alone: of another part, the domain is not the only thing that moved.
+        if not any(name == "nvlink_domain" for name, _ in system.levers) or (
+            system.nvlink_domain <= base.nvlink_domain
+        ):
+            continue
+        try:
+            gain = domain_control(job, model, base, system.nvlink_domain)
+        except UsageError as error:
+            warnings.append(f"{system.name}: its domain has no control: {error}")
+        else:
+            rows[i] = msgspec.structs.replace(rows[i], control=gain)
+    return msgspec.structs.replace(found, systems=tuple(rows), warnings=tuple(warnings))
 
 
 def _inside(base: System) -> int:

@@ -75,6 +75,22 @@ def test_a_larger_domain_comes_with_its_control() -> None:
     assert "control" not in other.output
 
 
+def test_a_larger_domain_without_a_control_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for parts too small for the control's model: 405 billion weights on 8 of them."""
+    monkeypatch.setattr("codesign.cluster.at_scale.CONTROL_MODEL", "llama-3.1-405b")
+    args = ("llama-3-70b", "--gpus", "64", "--base", "hgx-h200", "--set", "nvlink_domain=72")
+    shown = _run(*args)
+    assert shown.exit_code == 0, shown.output
+    (line,) = [t for t in shown.stderr.splitlines() if "control" in t]
+    assert "hgx-h200[nvlink_domain" in line
+    assert "has no control: llama-3.1-405b: no plan over 8 GPUs fits" in line
+    assert "control" not in shown.stdout
+    content = json.loads(_run(*args, "--json").stdout)
+    assert [row["control"] for row in content["systems"]] == [None, None]
+    (warning,) = content["warnings"]
+    assert warning in line
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [(("no-such-model", "--gpus", "8", "--system", "hgx-h100"), "expected a recipe"),

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from codesign._common.errors import UsageError
-from codesign.cluster.at_scale import LeverStep, at_scale, control_job
+from codesign.cluster.at_scale import LeverStep, at_scale, control_job, with_controls
 from codesign.cluster.candidates import Limits
 from codesign.cluster.job import Framework, Job, load_model_config
 from codesign.cluster.plan import Plan
 from codesign.cluster.records import AtScale
+from codesign.cluster.summary import project_job
 from codesign.hardware import load_system
 from codesign.hardware.levers import apply_lever
 from tests.cluster.fakes import PLAIN, Roofline
@@ -77,3 +78,41 @@ def test_a_plan_that_does_not_divide_is_left_out_and_no_fit_is_an_error() -> Non
                                    global_batch=8)  # fmt: skip
     with pytest.raises(UsageError, match="fits"):
         at_scale(huge, None, Roofline(), BASE, [], None, PLAIN, limits=LIMITS)
+
+
+# 64 x 12 GB hold Llama 3 8B in training, about 16 bytes a weight; the control's 8 x 12 GB do not.
+SMALL = apply_lever(load_system("l4-pcie"), "hbm_capacity", 0.5)
+
+
+def test_a_domain_without_a_control_says_so() -> None:
+    job = Job(load_model_config("llama-3-8b"), 64, 64, 4096, name="llama")
+    larger = apply_lever(SMALL, "nvlink_domain", 8)
+    found = project_job(job, Roofline(), [SMALL, larger], PLAIN, limits=LIMITS)
+    told = with_controls(found, job, Roofline(), [SMALL, larger])
+    assert [row.control for row in told.systems] == [None, None]
+    (warning,) = told.warnings
+    assert warning.startswith(f"{larger.name}: its domain has no control: llama-3-8b: no plan")
+    assert "8 GPUs" in warning
+    assert "\n" not in warning
+    # What is not about the control stays as it was.
+    assert told == msgspec.structs.replace(found, warnings=told.warnings)
+
+
+def test_controls_stand_beside_larger_domains_alone() -> None:
+    """Another part has moved more than its domain, and other levers have not moved it."""
+    other = load_system("gb200-nvl72")
+    systems = [BASE, apply_lever(BASE, "nvlink_domain", 9), apply_lever(BASE, "sm_clock", 1.1),
+               apply_lever(BASE, "nvlink_domain", 0.5), other]  # fmt: skip
+    few = msgspec.structs.replace(JOB, gpus=16, global_batch=64)
+    found = project_job(few, Roofline(), systems, PLAIN, plan=Plan(ep=8, dp=16), reoptimize=False)
+    told = with_controls(found, few, Roofline(), systems)
+    assert [row.control for row in told.systems] == [None, 1.0, None, None, None]
+    assert told.warnings == found.warnings == ()
+
+
+def test_a_study_says_that_its_control_does_not_fit() -> None:
+    job = Job(load_model_config("llama-3-8b"), 64, 64, 4096, name="llama")
+    seen = at_scale(job, None, Roofline(), SMALL, [], None, PLAIN, limits=LIMITS, domains=(8, 72))
+    assert [d.gpus_in_domain for d in seen.domains] == [8, 72]
+    assert seen.control == ()
+    assert seen.control_job == "llama-3-8b on 8 GPUs (no plan of it fits)"
