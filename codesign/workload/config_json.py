@@ -142,7 +142,9 @@ def _activation(config: Config, kind: str, where: str) -> None:
 
 def _not_fused(config: Config, kind: str) -> None:
     """What fused kernels commonly leave out: clamps, biases of experts, scaled queries."""
-    if not config.get("swiglu_limit"):
+    limit = config.get("swiglu_limit")
+    # False, "" and [] are no number: they stay, to be refused.
+    if limit is None or (limit == 0 and not isinstance(limit, bool)):
         config.pop("swiglu_limit", None)
     if kind == "gpt_oss":  # Its projections all have biases, whatever attention_bias says.
         config.setdefault("biased_experts", True)

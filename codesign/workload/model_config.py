@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
+
+from codesign._common.text import quoted
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +40,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     num_nextn_predict_layers: int = 0
     """Multi-token prediction layers. Their work is left out: they are dropped when serving."""
     swiglu_limit: float | None = None
-    """Gate and up are clamped to this before the activation (gpt-oss)."""
+    """Gate and up are clamped to this before the activation (gpt-oss); null or 0: they are not."""
     biased_experts: bool = False
     """Whether the projections of the experts have biases."""
     scaled_rotary: bool = False
@@ -46,10 +50,11 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in self.__struct_fields__:
             value = getattr(self, name)
             least = 0 if name in _MAY_BE_ZERO else 1
-            if isinstance(value, bool):
+            if isinstance(value, bool) or name == "swiglu_limit":
                 continue
             if isinstance(value, int | float) and not least <= value <= _LARGEST:
                 raise ValueError(f"{name} = {value}, expected {least} to {_LARGEST}")
+        _check_limit(self.swiglu_limit)
         if not self.mla and not self.head_dim and self.hidden_size % self.num_attention_heads:
             raise ValueError("hidden_size is not a multiple of num_attention_heads; give head_dim")
         if self.num_attention_heads % self.kv_heads:
@@ -188,6 +193,16 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         else:
             elements = self.kv_heads * (self.qk_dim + self.v_dim)
         return self.num_hidden_layers * elements * element_bytes
+
+
+def _check_limit(value: object) -> None:
+    """A limit is a magnitude, no size: any finite number, 1/2 as well as 7."""
+    if value is None:
+        return
+    # Text and truth values are as little a limit as -1 is.
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else -1
+    if not 0 <= number < math.inf:
+        raise ValueError(f"swiglu_limit = {quoted(value)}, expected a finite number, 0 or more")
 
 
 _LARGEST = 10**7

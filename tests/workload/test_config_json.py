@@ -107,8 +107,27 @@ def test_what_fused_kernels_leave_out_is_kept() -> None:
     assert not read_config({**GLM, "rope_scaling": both}, "c").scaled_rotary
     assert not read_config({**GLM, "rope_scaling": {"rope_type": "llama3"}}, "c").scaled_rotary
     assert not read_config(GLM, "c").biased_experts
-    with pytest.raises(DataError, match="swiglu_limit"):
-        read_config({**GPT_OSS, "swiglu_limit": -1.0}, "c")
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(7.0, 7.0), (7, 7.0), (1, 1.0), (0.5, 0.5), (1e-3, 1e-3), (1e9, 1e9),
+     (None, None), (0, None), (0.0, None), (-0.0, None)],
+)  # fmt: skip
+def test_a_clamp_at_any_magnitude_and_none_at_zero(given: float | None, kept: float | None) -> None:
+    """As the checkpoint's code has it: clamped where there is a limit, null and 0 are none."""
+    assert read_config({**GPT_OSS, "swiglu_limit": given}, "c").swiglu_limit == kept
+
+
+@pytest.mark.parametrize(
+    "value",
+    [-1.0, -1, -1e-9, float("nan"), float("inf"), float("-inf"), True, False, "7.0", "", [], [7.0],
+     {}],
+)  # fmt: skip
+def test_a_limit_that_is_no_magnitude_is_refused_in_one_line(value: object) -> None:
+    with pytest.raises(DataError, match=r"^c: swiglu_limit") as caught:
+        read_config({**GPT_OSS, "swiglu_limit": value}, "c")
+    assert "\n" not in str(caught.value)
 
 
 def test_text_part_of_a_model_that_also_sees() -> None:

@@ -82,6 +82,11 @@ def test_key_value_heads_are_copied_beyond_their_number():
         {"num_experts": 4, "num_experts_per_tok": 8},
         {"first_k_dense_replace": 99},
         {"intermediate_size": None},
+        {"swiglu_limit": -0.5},
+        {"swiglu_limit": float("nan")},
+        {"swiglu_limit": float("inf")},
+        {"swiglu_limit": True},
+        {"swiglu_limit": "7"},
     ],
 )
 def test_impossible_configs_are_refused(changes):
@@ -92,3 +97,9 @@ def test_impossible_configs_are_refused(changes):
 def test_tied_embeddings_count_once():
     tied = msgspec.structs.replace(LLAMA_8B, tie_word_embeddings=True)
     assert LLAMA_8B.parameters() - tied.parameters() == 128256 * 4096
+
+
+@pytest.mark.parametrize("limit", [None, 0, 0.0, 0.25, 7.0])
+def test_a_limit_of_the_activation_changes_no_weights(limit):
+    limited = msgspec.structs.replace(MIXTRAL, swiglu_limit=limit)
+    assert limited.parameters() == MIXTRAL.parameters()
