@@ -79,7 +79,13 @@ REASONS = """Why:
   parts, as seriously as H100; its floors are closer on Blackwell, and 20 to 50 % off on H200.
 - **`moe_a2a` on GB200 and GB300**: its two-sided dispatch most likely waits for the host, which
   is another; its smallest times are 2.5 times those on B200.
-- **`fp8_block` on Blackwell**: its kernels scale in hardware, Hopper's in software.
+- **`fp8_block` on Blackwell**: its kernels scale in hardware, Hopper's in software. The multiply
+  takes the rates of bf16 there; the cast of its inputs stays Hopper's, which is slower than
+  Blackwell's on long k and faster on small shapes.
+- **Long multiplies on GB200 and GB300**: GB300 is 18 to 22 % faster than GB200 in the largest bf16
+  GEMMs (1.4 against 1.2 kW), GB200 3 to 7 % faster than B200 (1.2 against 1.0 kW, 8 % more SMs x
+  clock); no one law of watts gives both, and nothing on a data sheet tells them apart. In vLLM's
+  tables GB200 takes 1.25 times as long as B200: that machine was held back.
 - **MoE of SGLang and vLLM on Blackwell** runs trtllm-gen kernels, which no part of the training
   set can: TensorRT-LLM's CUTLASS kernels stand in, measured on H100 and L40S.
 - **`nvfp4`** is predicted from fp8 at the fp4 peak: no training GPU has the precision.
