@@ -171,6 +171,7 @@ class DecodeAttentionModel(OpModel):
             "portable": portable.astype(np.float64),
             "latent": latent.astype(np.float64),
             "precision": precision_index(shape.precision),
+            "cache_precision": precision_index(shape.kv_precision),
         }
 
     def terms(self, theta: Array, features: Features, hw: HardwareArrays) -> Terms:
@@ -201,6 +202,14 @@ class DecodeAttentionModel(OpModel):
         waves = units * splits / busy
         unit_s = base * features["width"] ** exponent / clock
         size = features["bytes"]
+        # Over an fp8 cache MLA's kernels for tensor memory cast the query and multiply in fp8;
+        # Hopper's widen the cache to bf16.
+        narrow = other & (features["latent"] > 0)
+        tensor_rate = np.where(
+            narrow,
+            hw.rate_flops_per_s(features["cache_precision"]),
+            hw.rate_flops_per_s(features["precision"]),
+        )
         return {
             "launch": launches * hw.launch_latency_s
             + REFERENCE_CLOCK_HZ / clock * (overhead_s + merge_s * (1.0 - 1.0 / merged)),
@@ -210,7 +219,7 @@ class DecodeAttentionModel(OpModel):
             * size
             / (hbm_efficiency * hw.hbm_bandwidth_bytes_per_s),
             "tensor": features["flops"]
-            / (hw.rate_flops_per_s(features["precision"]) * tensor_efficiency)
+            / (tensor_rate * tensor_efficiency)
             * (hw.sm_count / busy)
             / hw.power_ratio**POWER_CLOCK_EXPONENT,
         }
