@@ -29,7 +29,9 @@ def planned(
         given["min_gain"] = _share("--min-gain", min_gain, "a share such as 0.02 or 2%")
         if not 0 <= given["min_gain"] <= 1:
             raise UsageError(f"--min-gain {min_gain}: expected 0 to 100 %")
-    plan = msgspec.structs.replace(plan, **given)
+    said = {"weights": list(weights), "steps": list(steps), "budgets": list(budgets)}
+    asked = given | {key: value for key, value in {"scenario": scenario, **said}.items() if value}
+    plan = msgspec.structs.replace(plan, **given, requested=asked)
     if scenario is not None:
         plan = _under(plan, scenario, in_scenario)
     if weights:

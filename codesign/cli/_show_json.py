@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from codesign._common.errors import DataError
-from codesign.recommend.schema import Backtest, Interval, Recommendations
+from codesign.recommend.schema import Backtest, Interval, Recommendations, WorkloadResult
 
 Table = tuple[str, list[str], list[list[str]]]
 T = TypeVar("T")
@@ -71,7 +71,7 @@ def _recommendations(recs: Recommendations, content: dict[str, Any]) -> Summary:
     ]  # fmt: skip
     workloads = [
         [w.name, f"{w.weight:.0%}", str(w.gpus), f"{w.step_time_s * 1e3:.4g} ms",
-         "" if w.mfu is None else f"{w.mfu:.1%}", _shares(w.binding)]
+         _mfu(w), _shares(w.binding)]
         for w in recs.workloads
     ]  # fmt: skip
     summary.tables = [
@@ -80,6 +80,14 @@ def _recommendations(recs: Recommendations, content: dict[str, Any]) -> Summary:
         ("workloads", ["workload", "weight", "GPUs", "step", "MFU", "bound by"], workloads),
     ]  # fmt: skip
     return summary
+
+
+def _mfu(workload: WorkloadResult) -> str:
+    """With the precisions whose dense peaks it is of."""
+    if workload.mfu is None:
+        return ""
+    of = f" of dense {', '.join(sorted(workload.mfu_peaks))}" if workload.mfu_peaks else ""
+    return f"{workload.mfu:.1%}{of}"
 
 
 def _backtest(backtest: Backtest, content: dict[str, Any]) -> Summary:

@@ -271,6 +271,7 @@ def _provenance(
         trained_on=tuple(study.model.trained_on), seed=study.portfolio.seed,
         draws=study.portfolio.draws, inputs=_hashes(study, inputs), software=software,
         fingerprints=fingerprints(study, prices, backtest), settings=settings(study.portfolio),
+        requested=study.portfolio.requested,
     )  # fmt: skip
 
 

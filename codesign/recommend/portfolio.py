@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -86,6 +86,8 @@ class Portfolio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scenarios: dict[str, dict[str, float]] = {}
     """Name -> workload -> weight: other fleets, by which the levers are ranked once more."""
     notes: tuple[str, ...] = ()
+    requested: dict[str, Any] = {}
+    """What of it a command line set, by key; everything else is the file's or the default."""
     path: str = ""
     """File that it came from; set by `load_portfolio`."""
     sha256: str = ""
@@ -118,7 +120,7 @@ def load_portfolio(name_or_path: str | Path) -> Portfolio:
     """
     path = portfolio_path(name_or_path)
     content = load_yaml(path)
-    for key in ("path", "sha256"):
+    for key in ("path", "sha256", "requested"):
         if key in content:
             raise DataError(f"{path}: {key}: unknown key; it is set when the file is read")
     portfolio = convert(content, Portfolio, str(path))

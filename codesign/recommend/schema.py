@@ -86,6 +86,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """SHA-256 of content: ``workload NAME``, ``baseline``, ``costs``, ``backtest``, ``code``."""
     settings: dict[str, Any] = {}
     """What of the portfolio decides the order: ``ranking, min_gain, budgets``..."""
+    requested: dict[str, Any] = {}
+    """What the command line set of the portfolio; what is not here is the portfolio's own."""
 
 
 class Recommendations(msgspec.Struct, frozen=True):

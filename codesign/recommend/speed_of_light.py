@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
+from codesign.hardware.model import PEAK_OF_PRECISION
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.schema import Gap, GapRow
 from codesign.recommend.software.look import Look
@@ -147,12 +148,17 @@ def binding(terms: Mapping[str, Array]) -> NDArray[np.object_]:
 
 def peak(base: System, precision: str) -> float:
     """Dense peak in FLOP/s; a part without the rate multiplies at that of bf16, or fp16."""
+    return rate(base, precision)[1]
+
+
+def rate(base: System, precision: str) -> tuple[str, float]:
+    """Key of ``peak_dense`` that rates a multiply on this part, and its FLOP/s; see `peak`."""
     for candidate in (precision, "bf16", "fp16"):
         try:
-            return base.gpu.peak_flops_per_s(candidate)
+            return PEAK_OF_PRECISION[candidate], base.gpu.peak_flops_per_s(candidate)
         except UsageError:
             continue
-    return float("nan")
+    return "", float("nan")
 
 
 def _rows(keys: NDArray[np.object_], stages: Array) -> tuple[GapRow, ...]:

@@ -97,6 +97,9 @@ class WorkloadResult(msgspec.Struct, frozen=True):
     assumptions: dict[str, str]
     recipe: dict[str, Any]
     gap: Gap | None = None
+    mfu_peaks: dict[str, float] = {}
+    """Dense peaks in FLOP/s that ``mfu`` holds multiplies against, each its precision's; a part
+    without a rate of its own for one multiplies at that of bf16 or fp16, which stands here then."""
 
 
 class LedgerRow(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from codesign.projection import Projection, interval
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.carriers import op_shares
 from codesign.recommend.schema import BreakdownRow, Interval, RooflinePoint, WorkloadResult
-from codesign.recommend.speed_of_light import gap, peak
+from codesign.recommend.speed_of_light import gap, rate
 from codesign.recommend.wording import name_of, percent
 from codesign.workload.accounting import model_flops
 
@@ -32,6 +32,7 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
     char, base = study.chars[entry.name], study.base
     header, ops = char.header, char.ops
     ideal = gap(char, base, study.model)
+    utilization, peaks = _mfu(char, base, projection.base_step_time_s)
     step_s = projection.base_step_time_s
     exposed = projection.base_exposed_s
     per_gpu = None
@@ -43,7 +44,7 @@ def workload_result(study: Study, entry: WorkloadEntry, projection: Projection) 
         step_time_modelled=_modelled(study, entry.name), tokens_per_s_per_gpu=per_gpu,
         breakdown=breakdown(char, projection), evidence=_evidence(char, projection),
         binding=study.base_shares[entry.name],
-        speed_of_light_s=ideal.bound_s, mfu=_mfu(char, base, step_s),
+        speed_of_light_s=ideal.bound_s, mfu=utilization, mfu_peaks=peaks,
         roofline=_roofline(char, exposed, step_s),
         peak_flops_per_s=dict(sorted(base.gpu.peak_dense_flops_per_s.items())),
         hbm_bandwidth_bytes_per_s=base.gpu.hbm_bandwidth_bytes_per_s,
@@ -117,20 +118,23 @@ def _modelled(study: Study, name: str) -> Interval:
     return interval(np.concatenate(rows))
 
 
-def _mfu(char: Characterization, base: System, step_s: float) -> float | None:
-    """FLOPs that the model needs / (step time x dense peak of each op's precision).
+def _mfu(
+    char: Characterization, base: System, step_s: float
+) -> tuple[float | None, dict[str, float]]:
+    """FLOPs that the model needs / (step time x dense peak of each op's precision), and the peaks.
 
     Recomputed FLOPs are not needed twice and do not count. None where the FLOPs of a
     multiply are unknown.
     """
     ops = char.ops[char.ops["op_class"].isin(_MULTIPLIES)]
     if not len(ops) or ops["flops"].isna().any():
-        return None
+        return None, {}
     precision = ops["precision"].fillna("bf16")
-    ideal_s = sum(
-        model_flops(ops[precision == name]) / peak(base, str(name)) for name in precision.unique()
-    )
-    return float(ideal_s / step_s)
+    rates = {str(name): rate(base, str(name)) for name in precision.unique()}
+    ideal_s = sum(model_flops(ops[precision == name]) / value for name, (_, value) in rates.items())
+    if not np.isfinite(ideal_s):
+        return None, {}
+    return float(ideal_s / step_s), dict(sorted(rates.values()))
 
 
 def _roofline(char: Characterization, exposed: Array, step_s: float) -> tuple[RooflinePoint, ...]:

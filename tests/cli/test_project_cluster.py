@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -29,8 +30,10 @@ def test_the_best_plan_of_a_model_and_what_it_is_not() -> None:
     assert result.exit_code == 0, result.output
     text = result.output
     assert text.startswith("llama-3-8b: 16 GPUs, 64 sequences of 8192 tokens a step, fp8")
-    for part in ("best plan:", "tokens/s/GPU", "MFU", "GB a GPU", "not ", "by GPUs"):
+    for part in ("best plan:", "tokens/s/GPU", "GB a GPU", "not ", "by GPUs"):
         assert part in text
+    # What a utilization is of stands with it.
+    assert re.search(r"MFU \d+\.\d%, HFU \d+\.\d% of dense fp8\n", text)
 
 
 def test_a_name_with_a_dot_stays_whole() -> None:

@@ -136,6 +136,28 @@ def test_what_is_given_holds_and_what_is_not_keeps_the_portfolios_value(
     assert settings("--min-gain", "2%", "--rank-by", "power") == (0.02, "power")
 
 
+def test_the_file_says_which_values_were_given_even_where_they_are_the_same(
+    portfolio: str, tmp_path: Path
+) -> None:
+    Path(portfolio).write_text(f"{PORTFOLIO}min_gain: 0.05\nranking: area\n")
+
+    def requested(*args: str) -> tuple[dict[str, object], str]:
+        outputs = [str(tmp_path / name) for name in ("r.json", "r.md")]
+        found = _run(portfolio, *args, "--force", *(a for o in outputs for a in ("-o", o)))
+        assert found.exit_code == 0, found.output
+        made = load_recommendations(outputs[0]).provenance
+        # Given or not, the value in force is the same.
+        assert (made.settings["min_gain"], made.settings["ranking"]) == (0.05, "area")
+        return made.requested, Path(outputs[1]).read_text()
+
+    plain, text = requested()
+    assert plain == {"draws": 20}
+    assert "- Set on request: draws 20\n" in text
+    given, text = requested("--min-gain", "5%", "--rank-by", "area", "--steps", "power=x1.2")
+    assert given == {"draws": 20, "min_gain": 0.05, "ranking": "area", "steps": ["power=x1.2"]}
+    assert "- Set on request: draws 20; min_gain 0.05; ranking area; steps power=x1.2\n" in text
+
+
 def test_hostile_titles_take_one_line_of_the_terminal(portfolio: str) -> None:
     path = Path(portfolio)
     path.write_text(PORTFOLIO.replace("title: Two workloads", 'title: "a\\n\\u202eb \\x1b[31m"'))

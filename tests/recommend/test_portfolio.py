@@ -78,6 +78,7 @@ def test_weights_may_be_any_scale_such_as_gpus(tmp_path: Path) -> None:
         ("title: t", "title: t\ndraws: 3", "draws: 3, expected 10"),
         ("title: t", "title: t\nranking: gold", "ranking"),
         ("title: t", "title: t\nsha256: x", "sha256"),
+        ("title: t", "title: t\nrequested: {draws: 20}", "requested"),
         ("title: t", "title: t\nbudgets: {money: -1}", "budgets.money"),
         ("trace: \"runs/b-*.json.gz\"", "recipe: a", "twice"),
         ("title: t", "title: [", "not valid YAML"),

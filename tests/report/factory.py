@@ -378,6 +378,9 @@ def workload(row: tuple, rng: random.Random) -> WorkloadResult:
             "parallelism": {"tp": 8, "pp": 1, "ep": 64},
         },
         gap_of(classes, step_s, ideal),
+        {}
+        if phase == "decode"
+        else {k: peaks[k] for k in ("bf16", "fp8") if k in name} or {"bf16": peaks["bf16"]},
     )
 
 

@@ -68,8 +68,18 @@ def provenance_facts(recs: Recommendations) -> tuple[tuple[str, str], ...]:
         ("Model sha256", p.model_sha256),
         ("Model trained on", ", ".join(p.trained_on) or "nothing"),
         ("Joint draws", f"{fmt.count(p.draws)}, seed {p.seed}"),
+        ("Set on request", _requested(p)),
         ("File schema", f"version {recs.schema_version}"),
     )
+
+
+def _requested(p: Provenance) -> str:
+    """``min_gain 0.05; ranking area``: what stands elsewhere was not asked for."""
+    said = [
+        f"{key} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+        for key, value in sorted(p.requested.items())
+    ]
+    return "; ".join(said) or "nothing: weights, steps and settings are the portfolio's"
 
 
 def inputs_table(recs: Recommendations) -> Table | None:

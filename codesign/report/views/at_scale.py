@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from codesign.cluster.records import AtScale, DomainAtScale, Placed
+from codesign.hardware.model import PEAK_OF_PRECISION
 from codesign.recommend.schema import Recommendations
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Table, make_table
@@ -69,9 +70,11 @@ def _summary(one: AtScale) -> str:
 
 
 def _plans(one: AtScale, anchor: str) -> Table:
+    peak = f"of dense {PEAK_OF_PRECISION.get(one.precision, one.precision)}"
     columns = [
         Column("Plan"), Column("GPUs", True), Column("Step", True),
-        Column("Tokens/s/GPU", True), Column("MFU", True), Column("HFU", True),
+        Column("Tokens/s/GPU", True), Column(f"MFU {peak}", True, "without recomputed FLOPs"),
+        Column(f"HFU {peak}", True, "with recomputed FLOPs"),
         Column("Where the step goes", wide=True), Column("Memory a GPU", True),
     ]  # fmt: skip
     rows = []

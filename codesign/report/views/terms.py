@@ -117,8 +117,11 @@ GLOSSARY = (
         "Median and mean of the absolute error in per cent of the measured time.",
     ),
     (
-        "MFU",
-        "Model FLOPs utilization: FLOPs the model needs per second, divided by the dense peak.",
+        "MFU, HFU",
+        "Model FLOPs utilization: FLOPs the model needs per second, divided by the dense peak that "
+        "the data sheet gives for the precision named beside it; never the 2:4 sparse one. Where "
+        "a step multiplies in several precisions, each op counts against the peak of its own. "
+        "Recomputed FLOPs are left out. Hardware FLOPs utilization counts them.",
     ),
     (
         "not identifiable",
@@ -133,7 +136,8 @@ GLOSSARY = (
         "P(best)",
         "Share of the joint draws in which this recommendation gains enough to be worth it and is "
         "first by its criterion among those that do: gain per cost among those with a cost; gain "
-        "among all for those without.",
+        "among all for those without. Only levers that measurements identify take part: the draws "
+        "hold no doubt about an assumption. That of a package is among those of the front.",
     ),
     (
         "package, balanced set",

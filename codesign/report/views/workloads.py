@@ -10,8 +10,8 @@ from codesign.recommend.wording import name_of
 from codesign.report import formatting as fmt
 from codesign.report.charts.bars import BarChart, BarInput, parts_of, stacked
 from codesign.report.charts.roofline import Roofline, drawable, roofline
-from codesign.report.table import Cell, Column, Table, make_table
-from codesign.report.text import printable
+from codesign.report.table import Cell, Column, Footnotes, Table, make_table
+from codesign.report.text import printable, sentence
 from codesign.report.views.gap import GapView, gap_view
 
 _AGAIN = (
@@ -55,8 +55,9 @@ def overview(recs: Recommendations, hrefs: dict[str, str]) -> Table:
         Column("Step as modelled", True, "the fitted model on the same step, 90 % interval"),
         Column("Speed of light", True), Column("Gap", True, "step time / speed of light"),
         Column("Above attainable", True, "step time / attainable bound"),
-        Column("Tokens/s per GPU", True), Column("MFU", True), Column("Evidence"),
+        Column("Tokens/s per GPU", True), Column("MFU of dense peak", True), Column("Evidence"),
     )  # fmt: skip
+    notes = Footnotes()
     rows = [
         [Cell(w.title or w.name, href=hrefs.get(w.name, "")), Cell(fmt.share(w.weight), w.weight),
          Cell(w.system), Cell(fmt.count(w.gpus), w.gpus),
@@ -64,11 +65,11 @@ def overview(recs: Recommendations, hrefs: dict[str, str]) -> Table:
          Cell(fmt.seconds_interval(w.step_time_modelled), w.step_time_modelled.value),
          Cell(fmt.seconds(w.speed_of_light_s), w.speed_of_light_s),
          Cell(*_gap(w)), Cell(*_above(w)), Cell(*_optional_count(w.tokens_per_s_per_gpu)),
-         Cell(fmt.DASH if w.mfu is None else fmt.share(w.mfu), w.mfu),
+         _mfu_cell(w, notes),
          Cell(fmt.shares(w.evidence), bar=tuple(fmt.ordered_parts(w.evidence)))]
         for w in recs.workloads
     ]  # fmt: skip
-    return make_table("workloads-table", "The portfolio on the baseline", columns, rows)
+    return make_table("workloads-table", "The portfolio on the baseline", columns, rows, notes)
 
 
 def overview_chart(recs: Recommendations) -> BarChart:
@@ -141,11 +142,30 @@ def _facts(w: WorkloadResult) -> tuple[tuple[str, str], ...]:
         ("Step time", fmt.seconds(w.step_time_s)),
         ("Throughput", "not known" if w.tokens_per_s_per_gpu is None
          else f"{fmt.significant(w.tokens_per_s_per_gpu)} tokens/s per GPU"),
-        ("MFU", "not known" if w.mfu is None else fmt.share(w.mfu)),
+        ("MFU", "not known" if w.mfu is None else f"{fmt.share(w.mfu)} {mfu_of(w)}".strip()),
         ("Evidence", fmt.shares(w.evidence)),
         ("Bound by", fmt.shares(w.binding, ())),
     ]  # fmt: skip
     return tuple(facts)
+
+
+def _mfu_cell(w: WorkloadResult, notes: Footnotes) -> Cell:
+    """Without its peaks a utilization says nothing: each has them in a footnote."""
+    if w.mfu is None:
+        return Cell(fmt.DASH)
+    said = mfu_of(w)
+    return Cell(fmt.share(w.mfu), w.mfu, (notes.mark(sentence(said)),) if said else ())
+
+
+def mfu_of(w: WorkloadResult) -> str:
+    """``of the dense bf16 peak, 989 TFLOP/s``; empty of a file that does not hold the peaks."""
+    peaks = [(name, format_si(value, "FLOP/s")) for name, value in sorted(w.mfu_peaks.items())]
+    if not peaks:
+        return ""
+    if len(peaks) == 1:
+        return f"of the dense {peaks[0][0]} peak, {peaks[0][1]}"
+    said = ", ".join(f"{name} {value}" for name, value in peaks)
+    return f"of dense peaks, each op against that of its precision: {said}"
 
 
 def _breakdown(w: WorkloadResult, anchor: str) -> Table:
