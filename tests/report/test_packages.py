@@ -94,7 +94,10 @@ def test_the_first_page_says_what_to_do() -> None:
     # Three levers, the balanced set, one change of software.
     assert [r[1] for r in rows[1:]] == ["hardware"] * 4 + ["software"]
     assert rows[4][0] == "The balanced set, HBM bandwidth +50 %"
-    assert rows[4][4] == "best in 30.0 % of draws; x1.089 [1.079, 1.099] at equal power"
+    assert rows[4][4] == (
+        "best of the 3 packages of identified levers in 30.0 % of draws; "
+        "x1.089 [1.079, 1.099] at equal power"
+    )
     assert rows[5] == ["Multiply in FP8", "software", "x1.070 [1.040, 1.090]",
                        "no silicon; high effort", "medium confidence"]  # fmt: skip
     assert "FP4 tensor throughput (no effect)" in page().text
@@ -133,3 +136,19 @@ def test_the_ledger_by_hand() -> None:
 
 def test_both_formats_agree() -> None:
     assert list(page().tables.values()) == read_markdown_tables(render_markdown(recs()))
+
+
+def test_how_sure_says_among_which_levers() -> None:
+    made = recs()
+    odds = (0.7, 0.3, *[None] * (len(made.recommendations) - 2))
+    pairs = zip(made.recommendations, odds, strict=True)
+    two = replace(made, recommendations=tuple(replace(r, p_best=p) for r, p in pairs))
+    rows = read_html(render_html(two)).tables["actions-table"]
+    # Two levers have odds, and those that no measurement tested have none.
+    assert rows[1][4].endswith("best of the 2 identified levers in 70.0 % of draws")
+    assert rows[2][4].endswith("best of the 2 identified levers in 30.0 % of draws")
+    assert "draws" not in rows[3][4]
+    first, *rest = two.recommendations
+    alone = (first, *(replace(r, p_best=None) for r in rest))
+    rows = read_html(render_html(replace(two, recommendations=alone))).tables["actions-table"]
+    assert rows[1][4].endswith("best of the one lever that is identified in 70.0 % of draws")

@@ -283,7 +283,12 @@ def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
             "it if the fleet may cost no more than today",
         ),
         *costs.columns(recs.ranking_cost),
-        Column("P(best)", True, "share of the joint draws in which it is first by its criterion"),
+        Column(
+            "P(best)",
+            True,
+            "share of the joint draws in which it is first by its criterion, "
+            "among the levers that measurements identify",
+        ),
         Column("Carried by", wide=True, hint="ops that save most of the time"),
         Column("Evidence", hint="what the time saved rests on"),
         Column("Status", narrow=True),

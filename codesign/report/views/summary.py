@@ -71,7 +71,7 @@ def _listed(found: list[tuple[str, str]]) -> str:
 
 def _actions(recs: Recommendations, hrefs: dict[str, str]) -> Table | None:
     rows = [
-        _hardware(r, hrefs) for r in recs.recommendations
+        _hardware(recs, r, hrefs) for r in recs.recommendations
         if r.kind == "hardware" and ranking.worth_it(r)
     ][:HARDWARE]  # fmt: skip
     rows += _package(recs)
@@ -86,12 +86,12 @@ def _actions(recs: Recommendations, hrefs: dict[str, str]) -> Table | None:
     return make_table("actions-table", "What to do", columns, rows)
 
 
-def _hardware(rec: Recommendation, hrefs: dict[str, str]) -> list[Cell]:
+def _hardware(recs: Recommendations, rec: Recommendation, hrefs: dict[str, str]) -> list[Cell]:
     sure = [STATUS_WORDS[rec.status].label.lower()]
     if rec.verdict:
         sure.insert(0, f"rank {rec.rank}, {VERDICT_WORDS[rec.verdict].lower()}")
     if rec.p_best is not None:
-        sure.append(f"best in {fmt.share(rec.p_best)} of draws")
+        sure.append(f"best of {_rivals(recs)} in {fmt.share(rec.p_best)} of draws")
     return [
         Cell(rec.headline, rec.headline.lower(), href=hrefs.get(rec.lever, ""), sub=rec.label),
         Cell("hardware"), Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
@@ -99,12 +99,23 @@ def _hardware(rec: Recommendation, hrefs: dict[str, str]) -> list[Cell]:
     ]  # fmt: skip
 
 
+def _rivals(recs: Recommendations) -> str:
+    """Among which levers one may be the best: what no measurement tested takes no part."""
+    count = sum(r.p_best is not None for r in recs.recommendations)
+    one = "the one lever that is identified"
+    return one if count == 1 else f"the {fmt.count(count)} identified levers"
+
+
 def _package(recs: Recommendations) -> list[list[Cell]]:
     study = recs.packages[0] if recs.packages else None
     if study is None or study.balanced is None or not study.front[study.balanced].steps:
         return []
     chosen = study.front[study.balanced]
-    sure = "" if chosen.p_best is None else f"best in {fmt.share(chosen.p_best)} of draws"
+    sure = ""
+    if chosen.p_best is not None:
+        # No package holds a lever that is not identified.
+        among = f"the {fmt.count(len(study.front))} packages of identified levers"
+        sure = f"best of {among} in {fmt.share(chosen.p_best)} of draws"
     if chosen.fleet_gain is not None:
         sure += f"{'; ' if sure else ''}{fmt.gain(chosen.fleet_gain)} at equal {study.kind}"
     return [[
