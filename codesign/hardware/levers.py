@@ -116,20 +116,6 @@ def lever_value(system: System, lever: str) -> float:
     return counts[lever]
 
 
-def lever_note(system: System, lever: str) -> str:
-    """A caution that belongs beside every result of this lever on this part; else empty."""
-    peaks = system.gpu.peak_dense_flops_per_s
-    wide = peaks.get("bf16", peaks.get("fp16"))
-    if lever == "fp8_throughput" and wide and peaks.get("fp8", 0) <= 1.05 * wide:
-        return (
-            f"{system.gpu.name} runs FP8 at its BF16 rate: moving work from BF16 to FP8 gains "
-            f"1.00x in arithmetic, before this lever is moved"
-        )
-    if lever == "power":
-        return "power acts through the sustained clock, which is an assumption"
-    return ""
-
-
 def parse_lever(text: str, system: System) -> tuple[str, float]:
     """(lever, factor) of ``hbm_bandwidth=+50%``, ``=x1.5``, ``=1.5x`` or ``=5 TB/s``.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.hardware.model import BYTES_PER_ELEMENT
+from codesign.hardware.model import BYTES_PER_ELEMENT, PEAK_OF_PRECISION
 from codesign.recommend.software.draft import Draft, shrunk
 from codesign.recommend.software.look import Array, Look, Mask
 from codesign.recommend.software.words import ops_in_words, seconds
@@ -42,8 +42,11 @@ def narrow_gemms(look: Look, target: str) -> Draft | str | None:
     if float(look.step.exposed_s[wide].sum()) < LEAST_SHARE * look.step_s:
         return None
     rows = np.flatnonzero(wide & _fits(look, target))
-    if not rows.size or not _faster(look, target):
+    if not rows.size:
         return None
+    slow = _no_faster(look, target)
+    if slow is not None:
+        return slow or None
     ops = look.ops.iloc[rows]
     recast = add_work(ops.assign(precision=target, bytes=float("nan")))
     before, after = look.modelled(ops), look.modelled(recast)
@@ -68,12 +71,24 @@ def narrow_gemms(look: Look, target: str) -> Draft | str | None:
     )  # fmt: skip
 
 
-def _faster(look: Look, target: str) -> bool:
-    """Whether the part multiplies in the format, and faster than in BF16."""
-    if not look.base.gpu.architecture.startswith(ARCHITECTURES[target]):
-        return False
+def _no_faster(look: Look, target: str) -> str | None:
+    """Why the format gains nothing on this part; None if it multiplies faster than BF16 in it.
+
+    Empty where its instructions do not take the format, whose rate it may have for another.
+    """
+    gpu, key = look.base.gpu, PEAK_OF_PRECISION[target]
     narrow, own = look.peak(target), look.peak("bf16") or look.peak("fp16")
-    return narrow is not None and own is not None and narrow > own * 1.01
+    if narrow is None:
+        return (
+            f"{gpu.name} has no dense {key.upper()} peak (peak_dense.{key} of its spec): nothing "
+            f"multiplies faster in {target.upper()} on it"
+        )
+    if own is not None and narrow <= own * 1.01:
+        return (
+            f"{gpu.name} multiplies in {key.upper()} at its BF16 rate: {target.upper()} gains x1.00"
+        )
+    takes = own is not None and gpu.architecture.startswith(ARCHITECTURES[target])
+    return None if takes else ""
 
 
 def _fits(look: Look, target: str) -> Mask:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from codesign.hardware import load_system
 from tests.projection.fakes import FakeModel
 from tests.recommend.software.cases import (
     compute,
@@ -37,12 +38,27 @@ def test_gemms_that_do_not_qualify(change: dict[str, object]) -> None:
     assert nothing("fp8_gemms", look([cube(8192, BF16_S, **change)], base=hopper()))
 
 
-def test_a_part_without_the_format_or_without_a_faster_rate() -> None:
+def test_a_part_without_a_faster_rate_gains_nothing_and_the_reason_is_given() -> None:
     rows = [cube(8192, BF16_S)]
+    # The toy's BF16 peak is 1 PFLOP/s; an FP8 peak of as much halves no time.
+    said = silence("fp8_gemms", look(rows, base=hopper(fp8=1e15)))
+    assert said == "toy multiplies in FP8 at its BF16 rate: FP8 gains x1.00"
     assert nothing("fp8_gemms", look(rows, base=of_architecture("ampere")))
-    assert nothing("fp8_gemms", look(rows, base=hopper(fp8=1e15)))
     assert nothing("mxfp8_gemms", look(rows, base=hopper()))
-    assert nothing("nvfp4_gemms", look(rows, base=of_architecture("blackwell")))
+
+
+@pytest.mark.parametrize(
+    ("rule", "part", "key"),
+    [("fp8_gemms", "hgx-a100", "fp8"), ("nvfp4_gemms", "hgx-h100", "fp4"),
+     ("nvfp4_gemms", "hgx-h200", "fp4")],
+)  # fmt: skip
+def test_a_rate_that_a_spec_lacks_is_named_by_its_key(rule: str, part: str, key: str) -> None:
+    """A100 has no FP8 and Hopper no FP4 tensor cores: no data sheet gives a peak."""
+    base = load_system(part)
+    at = look([cube(8192, 1.0)], base=base, system=part)
+    assert f"{base.gpu.name} has no dense {key.upper()} peak (peak_dense.{key} of its spec)" in (
+        silence(rule, at)
+    )
 
 
 class CastsCost(FakeModel):
