@@ -166,6 +166,7 @@ def _candidate(text: str, base: System) -> System:
 
 def _warnings(char: Characterization, proj: Projection) -> list[str]:
     """What keeps the gains from being those of the workload."""
+    from codesign.projection.rates import borrowed_rates
     from codesign.recommend.wording import percent
 
     found = []
@@ -175,6 +176,8 @@ def _warnings(char: Characterization, proj: Projection) -> list[str]:
             f"not cover take {percent(proj.held_share)}, idle time {percent(proj.idle_share)}; "
             "a gain near x1 says nothing about the hardware"
         )
+    for system in {s.gpu.name: s for s in (proj.base, *proj.systems)}.values():
+        found += borrowed_rates(char, proj.base_exposed_s / proj.base_step_time_s, system)
     quality = char.header.quality
     # Of a composed step these are assumptions, the same for all: its file and report say them.
     captured = char.header.capture_method != "composed"

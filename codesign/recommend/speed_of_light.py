@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign._common.errors import UsageError
-from codesign.hardware.model import PEAK_OF_PRECISION
+from codesign.hardware.rates import rate_of
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.schema import Gap, GapRow
 from codesign.recommend.software.look import Look
@@ -98,7 +97,7 @@ def op_terms(char: Characterization, base: System) -> dict[str, Array]:
     Work of no bytes or FLOPs is unknown, too, where nothing else of the op is known.
     """
     ops, gpu = char.ops, base.gpu
-    peaks = np.array([peak(base, p) for p in ops["precision"].fillna("bf16")])
+    peaks = np.array([rate_of(gpu, p)[1] for p in ops["precision"].fillna("bf16")])
     stride = np.fmax(_numbers(ops["group_stride"]), 1.0)
     inside = np.fmax(_numbers(ops["domain_span"]), base.nvlink_domain // stride) > 1
     wire = _numbers(ops["wire_bytes"])
@@ -144,21 +143,6 @@ def binding(terms: Mapping[str, Array]) -> NDArray[np.object_]:
     values = np.stack([*terms.values()])
     place = np.where(np.isnan(values), -np.inf, values).argmax(axis=0)
     return np.asarray(names[np.where(np.isnan(values).all(axis=0), len(terms), place)])
-
-
-def peak(base: System, precision: str) -> float:
-    """Dense peak in FLOP/s; a part without the rate multiplies at that of bf16, or fp16."""
-    return rate(base, precision)[1]
-
-
-def rate(base: System, precision: str) -> tuple[str, float]:
-    """Key of ``peak_dense`` that rates a multiply on this part, and its FLOP/s; see `peak`."""
-    for candidate in (precision, "bf16", "fp16"):
-        try:
-            return PEAK_OF_PRECISION[candidate], base.gpu.peak_flops_per_s(candidate)
-        except UsageError:
-            continue
-    return "", float("nan")
 
 
 def _rows(keys: NDArray[np.object_], stages: Array) -> tuple[GapRow, ...]:

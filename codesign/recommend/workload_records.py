@@ -99,7 +99,7 @@ class WorkloadResult(msgspec.Struct, frozen=True):
     gap: Gap | None = None
     mfu_peaks: dict[str, float] = {}
     """Dense peaks in FLOP/s that ``mfu`` holds multiplies against, each its precision's; a part
-    without a rate of its own for one multiplies at that of bf16 or fp16, which stands here then."""
+    without a rate of its own for one multiplies at that of a wider type, which stands here then."""
 
 
 class LedgerRow(msgspec.Struct, frozen=True):

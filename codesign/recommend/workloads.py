@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.hardware.rates import rate_of
 from codesign.projection import Projection, interval
+from codesign.projection.rates import borrowed_rates
 from codesign.projection.step import scale_step, step_of
 from codesign.recommend.carriers import op_shares
 from codesign.recommend.schema import BreakdownRow, Interval, RooflinePoint, WorkloadResult
-from codesign.recommend.speed_of_light import gap, rate
+from codesign.recommend.speed_of_light import gap
 from codesign.recommend.wording import name_of, percent
 from codesign.workload.accounting import model_flops
 
@@ -130,7 +132,7 @@ def _mfu(
     if not len(ops) or ops["flops"].isna().any():
         return None, {}
     precision = ops["precision"].fillna("bf16")
-    rates = {str(name): rate(base, str(name)) for name in precision.unique()}
+    rates = {str(name): rate_of(base.gpu, str(name)) for name in precision.unique()}
     ideal_s = sum(model_flops(ops[precision == name]) / value for name, (_, value) in rates.items())
     if not np.isfinite(ideal_s):
         return None, {}
@@ -160,6 +162,9 @@ def _warnings(char: Characterization, projection: Projection) -> tuple[str, ...]
     for quantity, entry in sorted(quality.reliability.items()):
         if not entry.reliable:
             found.append(f"{quantity}: {'; '.join(entry.reasons) or 'not reliable'}")
+    found += borrowed_rates(
+        char, projection.base_exposed_s / projection.base_step_time_s, projection.base
+    )
     if not quality.complete:
         found.append("the input was cut short; the result is incomplete")
     held = projection.held_share

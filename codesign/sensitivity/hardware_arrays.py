@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.hardware.model import PEAK_OF_PRECISION
 from codesign.hardware.power import clock_headroom
+from codesign.hardware.rates import rate_of
 from codesign.workload.schema import PRECISIONS
 
 if TYPE_CHECKING:
@@ -25,11 +25,6 @@ power limit they may sustain none of it, far from the limit all; draws take it e
 to 1. No shipped part tells: where the clock rose, the power limit rose with it."""
 
 PRECISION_INDEX = {name: index for index, name in enumerate(PRECISIONS)}
-
-# Where a part has no rate of its own, its multiply runs at that of the next wider
-# type; the result says so through `HardwareArrays.native`.
-_WIDER = {"fp4": "fp8", "fp8": "bf16", "bf16": "fp16", "fp16": "bf16", "tf32": "fp32",
-          "int8": "fp8"}  # fmt: skip
 
 # Architectures that are one silicon family as far as independence goes.
 _FAMILIES = {"blackwell-ultra": "blackwell", "grace-hopper": "hopper"}
@@ -89,9 +84,8 @@ class HardwareArrays:
     clock_headroom: Array
     """`hardware.power.clock_headroom`: watts over those at full rate and clock; H100 is 1."""
     peaks_flops_per_s: Array
-    """(systems, len(PRECISIONS)) dense peak by `PRECISION_INDEX`; NaN if there is none."""
-    native: NDArray[np.bool_]
-    """(systems, len(PRECISIONS)): the part has a rate of its own for the precision."""
+    """(systems, len(PRECISIONS)) dense peak by `PRECISION_INDEX`, as `hardware.rates.rate_of` has
+    it: that of a wider type where the part has none of its own; NaN if there is none."""
 
     def sustaining(self, clock_share: float) -> HardwareArrays:
         """The same where tensor cores sustain ``clock_share`` of a lever's clock, not half."""
@@ -130,8 +124,8 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
     def column(values: Sequence[float]) -> Array:
         return np.asarray(values, dtype=np.float64).reshape(-1, 1)
 
-    peaks = np.array([[_peak(s, p)[0] for p in PRECISIONS] for s in systems], dtype=np.float64)
-    native = np.array([[_peak(s, p)[1] for p in PRECISIONS] for s in systems], dtype=np.bool_)
+    peaks = np.array([[rate_of(s.gpu, p)[1] for p in PRECISIONS] for s in systems],
+                     dtype=np.float64)  # fmt: skip
     clock_ratio = column([_ratio(s, "sm_clock") for s in systems])
     return HardwareArrays(
         names=tuple(s.name for s in systems),
@@ -155,24 +149,8 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
         clock_ratio=clock_ratio,
         clock_headroom=column([clock_headroom(s) for s in systems]),
         peaks_flops_per_s=peaks * clock_ratio ** (CLOCK_SHARE - 1.0),
-        native=native,
     )
 
 
 def _ratio(system: System, lever: str) -> float:
     return math.prod(factor for name, factor in system.levers if name == lever)
-
-
-def _peak(system: System, precision: str) -> tuple[float, bool]:
-    """Dense peak in FLOP/s, and whether it is the part's own rate for ``precision``."""
-    peaks = system.gpu.peak_dense_flops_per_s
-    key = PEAK_OF_PRECISION[precision]
-    if key in peaks:
-        return peaks[key], True
-    seen = {key}
-    while key in _WIDER and _WIDER[key] not in seen:
-        key = _WIDER[key]
-        seen.add(key)
-        if key in peaks:
-            return peaks[key], False
-    return float("nan"), False

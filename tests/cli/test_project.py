@@ -84,6 +84,23 @@ def test_what_the_model_cannot_move_is_said(char: str, tmp_path: Path) -> None:
     assert content["candidates"][1]["gain"] == pytest.approx(10 / 9.5, rel=1e-4)
 
 
+def test_a_format_that_a_system_has_no_rate_for_is_said(
+    char: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class _AtBf16(FakeModel):
+        def times(self, ops, systems, draws=None):  # type: ignore[no-untyped-def]
+            return super().times(ops.assign(precision="bf16"), systems, draws)
+
+    monkeypatch.setattr("codesign.sensitivity.load_model", lambda path: _AtBf16())
+    path = _saved(tmp_path, [gemm(3.0, 1e15, 1e9, precision="fp8"), gemm(1.0, 1e14, 1e9)])
+    result = _run(path, "--system", "hgx-a100", "--system", "hgx-h200", "--json")
+    assert result.exit_code == 0, result.output
+    # 3 s of 4 s; H200 has FP8 tensor cores as H100 has.
+    (said,) = json.loads(result.stdout)["warnings"]
+    assert said.startswith("hgx-a100: a100-80gb-sxm has no peak_dense.fp8; ops of 75.0 % of")
+    assert "bf16 rate of 312 TFLOP/s, an assumption" in said
+
+
 @pytest.mark.parametrize("rows", [[_other(3.0)], [_other(3.0), gemm(0.0, 1e12, 1e12)]])
 def test_nothing_to_move_is_no_gain_of_one(
     char: str, tmp_path: Path, rows: list[dict[str, Any]]

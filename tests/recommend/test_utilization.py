@@ -63,6 +63,8 @@ def test_a_rate_that_the_part_lacks_is_named_by_the_one_it_runs_at() -> None:
     found = _result([gemm(2.0, 1e15, 1e9, precision="fp8")], base, _NoFp8())
     assert found.mfu == pytest.approx(0.5)
     assert found.mfu_peaks == {"bf16": 1e15}
+    (said,) = [w for w in found.quality_warnings if "peak_dense" in w]
+    assert "toy has no peak_dense.fp8; ops of 100.0 % of the measured step" in said
 
 
 def test_unknown_work_has_no_utilization_and_no_peaks() -> None:
