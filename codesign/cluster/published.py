@@ -126,7 +126,9 @@ def _bridge_run(
     if rate <= 0:
         raise DataError(f"{table}: line {line}: tok_s_gpu is not a positive number")
     gpus, tp, pp, cp = whole("gpus"), whole("tp"), whole("pp"), whole("cp")
-    system = _SYSTEMS[row["system"].lower().removeprefix("dgx-")]
+    system = _SYSTEMS.get(row["system"].lower().removeprefix("dgx-"))
+    if system is None:
+        raise DataError(f"{table}: line {line}: system {row['system']!r} is not in the library")
     precision = "mxfp8" if second else _precision(_split(row["precision"], False))
     # The published rate of model FLOPs tells what was trained: all weights, or LoRA.
     tflops = _number(_split(row.get("tflops", ""), second), 0.0)

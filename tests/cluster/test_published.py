@@ -134,3 +134,11 @@ def test_frameworks_are_those_of_the_public_configurations(
     framework = run.job.framework
     assert (framework.graphs, framework.dispatcher) == (graphs, dispatcher)
     assert run.plan.recompute == recompute
+
+
+def test_rows_of_systems_that_the_library_lacks_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    row = "NeMo Container,DGX-{},LLAMA3_8B,8,BF16,128,1,8192,0,1,1,1,n/a,n/a,10000,500,0,x.md"
+    lines = [f"26.02 {row.format(name)}" for name in ("VR200", "H100")]
+    path.write_text("\n".join([HEADER.strip(), *lines]) + "\n", encoding="utf-8")
+    assert [run.system for run in read_bridge(path)] == ["hgx-h100"]
