@@ -27,7 +27,7 @@ _ROTARY_APART = (12.0, 13.0)
 _CLAMPS = (8.0, 15.0)
 # Bias x probability, added expert by expert, joined; its gradients by tokens and by columns.
 _BIASES = (6.0, 6.0)
-_UP_PROJECTIONS = ("q_b_proj", "kv_b_proj")
+UP_PROJECTIONS = ("q_b_proj", "kv_b_proj")
 """MLA's up-projections, done again under selective recomputation."""
 _SHUFFLES = {"all_to_all": 6.0, "fused": 4.0, "hybrid": 2.0}
 """Passes over the rows of routed tokens each way, by dispatcher: permuted and restored on both
@@ -87,7 +87,7 @@ class _Builder:
         for i, (name, _, _) in enumerate(by_tp[tps[0]]):
             n = s.by_tp({t: float(by_tp[t][i][1]) for t in tps})
             k = s.by_tp({t: float(by_tp[t][i][2]) for t in tps})
-            yield from self.gemms("layer", n, k, again=name in _UP_PROJECTIONS)
+            yield from self.gemms("layer", n, k, again=name in UP_PROJECTIONS)
         heads = model.num_attention_heads / s.plans.tp
         kv = heads if model.mla else s.by_tp({t: float(model.kv_heads_per_rank(t)) for t in tps})
         if model.mla:

@@ -16,6 +16,7 @@ from codesign.cluster.efficiency import DEFAULT, RESIDUAL_SD, Efficiency
 from codesign.cluster.grid import OpTimes, TimeCache
 from codesign.cluster.job import LARGEST, Job
 from codesign.cluster.memory import SPEC_TO_DEVICE
+from codesign.cluster.ops import UP_PROJECTIONS
 from codesign.cluster.plan import Plan
 from codesign.cluster.records import ClusterProjection, NeighbourLoss, Placed, SystemProjection
 from codesign.cluster.search import Found, evaluate, explain, no_fit, search
@@ -63,6 +64,12 @@ def _flops(job: Job, *, again: bool, recompute: str) -> float:
     core = attention_flops(pairs, n, d, v)
     back = attention_backward_flops(pairs, n, d, v) if again else 2.0 * core
     once_more = (forward + core) if recompute == "full" else 0.0
+    if recompute == "selective":
+        again_in_layer = sum(
+            outputs * inputs for name, outputs, inputs in model.attention_projections()
+            if name in UP_PROJECTIONS
+        )  # fmt: skip
+        once_more = 2.0 * job.tokens * again_in_layer * sum(layers for layers, _ in kinds)
     return passes * (forward + 2.0 * heads * job.tokens) + core + back + once_more
 
 
