@@ -207,3 +207,21 @@ def test_the_schema_in_the_docs_is_the_one_in_the_code() -> None:
         pytest.skip("no docs beside the tests")
     published = (docs / "recommendations.schema.json").read_text(encoding="utf-8")
     assert published == schema_text(), "run: codesign recommend --schema > docs/..."
+
+
+def test_a_lever_without_effect_is_last_with_x1_and_the_reason() -> None:
+    from codesign.report import render_markdown
+
+    made = run(
+        levers={"fp8_throughput": (2.0,), "hbm_bandwidth": (2.0,), "bf16_throughput": (2.0,)}
+    )
+    last = made.recommendations[-1]
+    assert (last.lever, last.status, last.verdict) == ("fp8_throughput", "no_effect", "none")
+    # Nothing of it multiplies in FP8: 1 in every draw, not 1 by rounding.
+    assert (last.gain.lo, last.gain.value, last.gain.hi) == (1.0, 1.0, 1.0)
+    assert last.reason.startswith("no op of these workloads that waits for tensor throughput")
+    text = render_markdown(made)
+    (row,) = [line for line in text.splitlines() if line.startswith("| 3 | FP8")]
+    assert "| x1 exactly, " in row
+    assert row.endswith("| nothing is saved | – | No effect |")
+    assert last.reason in text

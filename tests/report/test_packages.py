@@ -6,7 +6,7 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from codesign.recommend.schema import CostItem
+from codesign.recommend.schema import CostItem, Recommendations
 from codesign.report import render_html, render_markdown
 from codesign.report.views.levers import company
 from codesign.report.views.packages import summary
@@ -138,17 +138,41 @@ def test_both_formats_agree() -> None:
     assert list(page().tables.values()) == read_markdown_tables(render_markdown(recs()))
 
 
-def test_how_sure_says_among_which_levers() -> None:
+def test_how_sure_says_among_which_levers_and_by_what() -> None:
     made = recs()
-    odds = (0.7, 0.3, *[None] * (len(made.recommendations) - 2))
-    pairs = zip(made.recommendations, odds, strict=True)
-    two = replace(made, recommendations=tuple(replace(r, p_best=p) for r, p in pairs))
-    rows = read_html(render_html(two)).tables["actions-table"]
-    # Two levers have odds, and those that no measurement tested have none.
-    assert rows[1][4].endswith("best of the 2 identified levers in 70.0 % of draws")
-    assert rows[2][4].endswith("best of the 2 identified levers in 30.0 % of draws")
-    assert "draws" not in rows[3][4]
-    first, *rest = two.recommendations
-    alone = (first, *(replace(r, p_best=None) for r in rest))
-    rows = read_html(render_html(replace(two, recommendations=alone))).tables["actions-table"]
-    assert rows[1][4].endswith("best of the one lever that is identified in 70.0 % of draws")
+    # Two with a cost, one without, and the rest without odds: no measurement tested them.
+    odds = [(0.7, 0.4, "gain per USD"), (0.3, 0.1, "gain per USD"), (0.9, None, "gain (no cost)")]
+    odds += [(None, None, "gain (assumed)")] * (len(made.recommendations) - len(odds))
+    lines = tuple(
+        replace(r, p_best=p, gain_per_cost=per, ranked_by=by)
+        for r, (p, per, by) in zip(made.recommendations, odds, strict=True)
+    )
+    rows = _actions(replace(made, recommendations=lines))
+    priced = "best by gain per USD of the 2 priced identified levers"
+    assert rows[1][4].endswith(f"; {priced} in 70.0 % of draws")
+    assert rows[2][4].endswith(f"; {priced} in 30.0 % of draws")
+    assert rows[3][4].endswith("; best by gain of the 3 identified levers in 90.0 % of draws")
+    first, second, third, *rest = lines
+    rows = _actions(replace(made, recommendations=(first, second, *rest)))
+    assert "best by gain per USD of the 2 identified levers in 70.0 % of draws" in rows[1][4]
+    rows = _actions(replace(made, recommendations=(first, third, *rest)))
+    assert "worth it in 70.0 % of draws, by gain per USD without an identified rival" in rows[1][4]
+
+
+def _actions(made: Recommendations) -> list[list[str]]:
+    return read_html(render_html(made)).tables["actions-table"]
+
+
+def test_the_card_of_the_odds_counts_those_that_compete() -> None:
+    from codesign.report.views.ranking import figures
+
+    made = recs()
+    odds = [(0.7, 0.4, "gain per USD"), (0.3, 0.1, "gain per USD"), (0.9, None, "gain")]
+    odds += [(None, None, "gain")] * (len(made.recommendations) - len(odds))
+    lines = tuple(
+        replace(r, p_best=p, gain_per_cost=per, ranked_by=by)
+        for r, (p, per, by) in zip(made.recommendations, odds, strict=True)
+    )
+    (card,) = [f for f in figures(replace(made, recommendations=lines)) if "probability" in f.label]
+    assert card.value == "70.0 %"
+    assert "by gain per USD, among the 2 priced levers that measurements identify" in card.detail

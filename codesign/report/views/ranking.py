@@ -14,7 +14,7 @@ from codesign.recommend.schema import (
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Footnotes, Table, make_table
 from codesign.report.text import ellipsis, sentence
-from codesign.report.views import costs
+from codesign.report.views import costs, odds
 from codesign.report.views.backtest import COMPOSED, half_width, median, over_wide, scored_words
 from codesign.report.views.packages import summary as package_summary
 from codesign.report.views.terms import STATUS_WORDS, VERDICT_WORDS
@@ -172,7 +172,7 @@ def _firmness(recs: Recommendations, first: Recommendation) -> str:
         else "Its lead is narrow"
     )  # fmt: skip
     text = (
-        f"{firmness}: best by {_measure(first)} in {fmt.share(first.p_best)} of "
+        f"{firmness}: best by {odds.measure(first)} in {fmt.share(first.p_best)} of "
         f"{fmt.count(recs.provenance.draws)} joint draws of what model and costs leave open."
     )
     if beaten:
@@ -185,11 +185,10 @@ def _firmness(recs: Recommendations, first: Recommendation) -> str:
 
 def _odds_are_of(recs: Recommendations, first: Recommendation) -> str:
     """Among which levers the first was held to be the best."""
-    rivals = sum(r.p_best is not None for r in recs.recommendations)
-    among = f"among the {fmt.count(rivals)} levers that measurements identify, "
+    among = odds.among(recs, first)
     ahead = "; untested ones would come first if their effect holds"
     return (
-        f"by {_measure(first)}, {among if rivals > 1 else ''}from the joint draws"
+        f"by {odds.measure(first)}, {f'among {among}, ' if among else ''}from the joint draws"
         f"{ahead if _untested_ahead(recs, first) else ''}"
     )
 
@@ -264,11 +263,6 @@ def gain_in_words(rec: Recommendation) -> str:
     return f"{text} (assumed: the interval covers only what is modelled)"
 
 
-def _measure(rec: Recommendation) -> str:
-    """What ranks, without the remark why."""
-    return rec.ranked_by.partition(":")[0].partition(",")[0].partition(" (")[0].strip()
-
-
 def ranked_table(recs: Recommendations, hrefs: dict[str, str]) -> Table:
     """Every recommendation, hardware and software alike."""
     notes = Footnotes()
@@ -335,7 +329,9 @@ def _ranked_row(
         ),
         Cell(fmt.optional_share(rec.p_best), rec.p_best),
         Cell(
-            carriers(rec.carried_by) or (fmt.DASH if rec.status in NO_GAIN else "nothing is saved")
+            fmt.DASH
+            if rec.status in NO_GAIN
+            else (rec.status != "no_effect" and carriers(rec.carried_by)) or "nothing is saved"
         ),
         Cell(fmt.shares(rec.evidence) or fmt.DASH, bar=tuple(fmt.ordered_parts(rec.evidence))),
         Cell(

@@ -10,7 +10,7 @@ from codesign.recommend.wording import package_label
 from codesign.report import formatting as fmt
 from codesign.report.table import Cell, Column, Table, make_table
 from codesign.report.text import ellipsis, join_words, remark, sentence
-from codesign.report.views import ranking, verdicts
+from codesign.report.views import odds, ranking, verdicts
 from codesign.report.views.terms import STATUS_WORDS, VERDICT_WORDS
 
 HARDWARE, SOFTWARE, DOUBTS = 3, 2, 4
@@ -91,19 +91,12 @@ def _hardware(recs: Recommendations, rec: Recommendation, hrefs: dict[str, str])
     if rec.verdict:
         sure.insert(0, f"rank {rec.rank}, {VERDICT_WORDS[rec.verdict].lower()}")
     if rec.p_best is not None:
-        sure.append(f"best of {_rivals(recs)} in {fmt.share(rec.p_best)} of draws")
+        sure.append(odds.in_draws(recs, rec))
     return [
         Cell(rec.headline, rec.headline.lower(), href=hrefs.get(rec.lever, ""), sub=rec.label),
         Cell("hardware"), Cell(fmt.gain(rec.gain), rec.gain.value, tag="strong"),
         Cell(_cost(rec.cost)), Cell("; ".join(sure)),
     ]  # fmt: skip
-
-
-def _rivals(recs: Recommendations) -> str:
-    """Among which levers one may be the best: what no measurement tested takes no part."""
-    count = sum(r.p_best is not None for r in recs.recommendations)
-    one = "the one lever that is identified"
-    return one if count == 1 else f"the {fmt.count(count)} identified levers"
 
 
 def _package(recs: Recommendations) -> list[list[Cell]]:
