@@ -92,7 +92,7 @@ class ByteStream:
         assert unpack is not None
         try:
             if unpack.eof:
-                rest = unpack.unused_data.lstrip(b"\0") or self._read_raw()
+                rest = self._after_member(unpack.unused_data)
                 if not rest.startswith(_GZIP_MAGIC):
                     # Padding or junk after the last member, as gzip itself allows.
                     self._end = True
@@ -109,6 +109,12 @@ class ByteStream:
             self._end = self.damaged = True
             self.cut = f"the gzip stream is damaged ({error})"
             return b""
+
+    def _after_member(self, rest: bytes) -> bytes:
+        """What follows a member and its padding: enough of it to tell another member."""
+        while len(rest := rest.lstrip(b"\0")) < len(_GZIP_MAGIC) and (more := self._read_raw()):
+            rest += more
+        return rest
 
     def _decompress(self, unpack: zlib._Decompress, raw: bytes, limit: int) -> bytes:
         """What ``raw`` unpacks to, up to where it is damaged."""

@@ -22,6 +22,8 @@ MAX_DURATION_NS = 10 * 86_400 * 10**9
 # (spacing 2**-10 us), so rounding gives the nanosecond back: 101 days.
 _EXACT_US = 2.0**43
 _MAX_TEXT = 64
+# As JSON and exporters write numbers; Python's own reading takes underscores, too.
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _MAX_COUNT = 2**50
 _THREE_DECIMALS = re.compile(rb"-?\d{1,15}\.\d{3}(?:,-?\d{1,15}\.\d{3})*+")
 
@@ -34,7 +36,7 @@ def one_ns(value: object) -> int:
         return value * 1000 if -_MAX_US < value < _MAX_US else INVALID_NS
     text = value if isinstance(value, str) else str(value)
     text = text.strip().strip('"')
-    if len(text) > _MAX_TEXT:
+    if len(text) > _MAX_TEXT or not _NUMBER.fullmatch(text):
         return INVALID_NS
     try:
         number = Decimal(text)

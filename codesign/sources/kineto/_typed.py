@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from codesign.sources.kineto._scan import EXACT_LIST, LIST, REFUSED
+from codesign.sources.kineto._scan import EXACT_LIST, LIST, OBJECT, REFUSED
 from codesign.sources.kineto.categories import (
     ANNOTATION,
     CATEGORIES,
@@ -118,6 +118,14 @@ def record_of(category: str) -> type[AnyEvent]:
     return OpEvent if kind in (OP, ANNOTATION) else DeviceEvent
 
 
+def _fits(base: type[Typed], key: str, value: msgspec.Raw) -> bool:
+    try:
+        _ARGS[base].decode(msgspec.json.encode({key: value}))
+    except REFUSED:
+        return False
+    return True
+
+
 class EventDecoder:
     """Decodes lists of events; learns categories that the tables do not have."""
 
@@ -200,4 +208,10 @@ class EventDecoder:
             return _ARGS[base].decode(args)
         except REFUSED:
             self.odd_args += 1
+        try:
+            fields = OBJECT.decode(args)
+        except REFUSED:
             return None
+        # One by one: an odd argument takes no other with it.
+        kept = {key: value for key, value in fields.items() if _fits(base, key, value)}
+        return _ARGS[base].decode(msgspec.json.encode(kept))

@@ -54,6 +54,9 @@ CATEGORIES: dict[str, int] = {
 
 # A runtime call with one of these in its name asks the device for a kernel; a call
 # that runs a host function does not.
-LAUNCH_MARKS = ("launch",)
+LAUNCH_MARKS = ("launch", "enqueuecommandbuffer", "commandbufferenqueue")
 NOT_LAUNCH_MARKS = ("launchhostfunc", "launchattribute", "getlaunch")
-GRAPH_LAUNCH_MARKS = ("graphlaunch",)
+GRAPH_LAUNCH_MARKS = ("graphlaunch", "enqueuecommandbuffer", "commandbufferenqueue")
+# Between these calls a process records a graph: what it launches runs only with the graph.
+CAPTURE_BEGIN_MARKS = ("streambegincapture",)
+CAPTURE_END_MARKS = ("streamendcapture",)

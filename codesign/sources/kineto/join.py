@@ -10,13 +10,14 @@ from codesign.sources.kineto._times import MISSING_ID, Ints
 from codesign.sources.kineto.categories import (
     ANNOTATION,
     GRAPH_LAUNCH_MARKS,
-    KERNEL,
     LAUNCH_MARKS,
     NOT_LAUNCH_MARKS,
     OP,
 )
 from codesign.sources.kineto.classify import COMMUNICATION
 from codesign.sources.kineto.events import Trace
+from codesign.sources.kineto.processes import answered, ids_by_process, mixed_processes
+from codesign.sources.kineto.recording import recording
 from codesign.sources.kineto.timeline import Bools
 
 NONE = -1
@@ -55,11 +56,14 @@ def link(trace: Trace) -> Links:
     graphs = np.array([_has(n, GRAPH_LAUNCH_MARKS) for n in names], dtype=bool)
     launch = _launch_of(trace)
     linked = launch >= 0
+    launches = trace.launches["name"]
+    replies = answered(trace, graphs[launches] if len(launches) else np.zeros(0, dtype=bool))
     asks = _asks(trace, marks)
+    asks &= replies | ~recording(trace)
     graph = np.zeros(len(launch), dtype=bool)
     graph[linked] = graphs[trace.launches["name"][launch[linked]]]
     op, by_external, by_enclosing = _op_of(trace, launch, graph)
-    return Links(launch, op, graph, asks, _answered(trace), by_external, by_enclosing)
+    return Links(launch, op, graph, asks, replies, by_external, by_enclosing)
 
 
 def _has(name: str, marks: tuple[str, ...]) -> bool:
@@ -67,20 +71,28 @@ def _has(name: str, marks: tuple[str, ...]) -> bool:
 
 
 def _launch_of(trace: Trace) -> Ints:
-    """Per activity the launch with its correlation id: the latest one that began before it."""
-    wanted = trace.device["correlation"]
+    """Per activity the launch with its correlation id, of the process that its device works for."""
+    found = _latest(trace, trace.device["correlation"], trace.launches["correlation"])
+    if mixed_processes(trace):
+        own = _latest(trace, *ids_by_process(trace))
+        found = np.where(own >= 0, own, found)
+    return found
+
+
+def _latest(trace: Trace, wanted: Ints, given: Ints) -> Ints:
+    """Per activity the launch with its id (``wanted``, ``given``) that began last before it."""
     launches = trace.launches
     found = np.full(len(wanted), NONE, dtype=np.int64)
-    rows = np.flatnonzero(launches["correlation"] != MISSING_ID)
+    rows = np.flatnonzero(given != MISSING_ID)
     if not rows.size or not wanted.size:
         return found
-    order = rows[np.lexsort((launches["start"][rows], launches["correlation"][rows]))]
-    ids = launches["correlation"][order]
+    order = rows[np.lexsort((launches["start"][rows], given[rows]))]
+    ids = given[order]
     low = np.searchsorted(ids, wanted, side="left")
     high = np.searchsorted(ids, wanted, side="right")
     some = (high > low) & (wanted != MISSING_ID)
     found[some] = order[low[some]]
-    # Several processes, or a runtime call and the driver call inside it: rare, so a loop.
+    # An id that came again, or a runtime call and the driver call inside it: rare, so a loop.
     starts = launches["start"][order]
     for i in np.flatnonzero(some & (high - low > 1)):
         span = starts[low[i] : high[i]]
@@ -108,12 +120,6 @@ def _asks(trace: Trace, marks: Bools) -> Bools:
         first = np.unique(np.stack([process, ids]), axis=1, return_index=True)[1]
     asks[rows if first is None else rows[first]] = True
     return asks
-
-
-def _answered(trace: Trace) -> Bools:
-    kernels = trace.device["kind"] == KERNEL
-    result: Bools = np.isin(trace.launches["correlation"], trace.device["correlation"][kernels])
-    return result
 
 
 def _op_of(trace: Trace, launch: Ints, graph: Bools) -> tuple[Ints, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar
 
 import msgspec
@@ -18,8 +19,11 @@ _VERSIONS = (
 class DeviceProperties(msgspec.Struct):
     """One entry of ``deviceProperties``."""
 
-    id: int | str | None = None
+    id: int | str | float | None = None
     name: str = ""
+
+
+_NO_DEVICE = DeviceProperties()
 
 
 class DistributedInfo(msgspec.Struct):
@@ -27,8 +31,7 @@ class DistributedInfo(msgspec.Struct):
 
     rank: int | None = None
     world_size: int | None = None
-    backend: str | None = None
-    nccl_version: str | None = None
+    nccl_version: str = ""
 
 
 def read(metadata: dict[str, msgspec.Raw], key: str, kind: type[T], default: T) -> T:
@@ -48,9 +51,12 @@ def device_name(metadata: dict[str, msgspec.Raw], device: str) -> str | None:
     ROCm numbers devices in events apart from ``deviceProperties``; there the name is
     known only if all devices have the same.
     """
-    devices = read(metadata, "deviceProperties", list[DeviceProperties], [])
+    entries = read(metadata, "deviceProperties", list[msgspec.Raw], [])
+    # One by one: an odd entry takes no other with it.
+    read_ones = (read({"": e}, "", DeviceProperties, _NO_DEVICE) for e in entries)
+    devices = [d for d in read_ones if d is not _NO_DEVICE]
     for entry in devices:
-        if str(entry.id) == device:
+        if str(entry.id).removesuffix(".0") == device:
             return entry.name.strip() or None
     names = {entry.name.strip() for entry in devices}
     return (names.pop() or None) if len(names) == 1 else None
@@ -58,13 +64,23 @@ def device_name(metadata: dict[str, msgspec.Raw], device: str) -> str | None:
 
 def distributed(metadata: dict[str, msgspec.Raw]) -> DistributedInfo:
     """Rank and world of the process that was captured."""
-    info = read(metadata, "distributedInfo", DistributedInfo, DistributedInfo())
+    # Field by field: an odd one takes no other with it.
+    fields = read(metadata, "distributedInfo", dict[str, msgspec.Raw], {})
+    info = DistributedInfo(
+        _whole(fields, "rank"), _whole(fields, "world_size"), read(fields, "nccl_version", str, "")
+    )
     # -1 stands for none, and no job is that large.
     if info.rank is not None and not 0 <= info.rank < _MAX_RANKS:
         info.rank = None
     if info.world_size is not None and not 0 < info.world_size <= _MAX_RANKS:
         info.world_size = None
     return info
+
+
+def _whole(fields: dict[str, msgspec.Raw], key: str) -> int | None:
+    """A whole number, be it written as text or with a point."""
+    number = read(fields, key, float, math.nan)
+    return int(number) if number.is_integer() else None
 
 
 def software(metadata: dict[str, msgspec.Raw]) -> dict[str, str]:

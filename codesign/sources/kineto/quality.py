@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from codesign._common.units import format_si
-from codesign.sources.kineto._times import MISSING_ID, Ints
+from codesign.sources.kineto._times import Ints
 from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.join import Links
@@ -231,15 +231,3 @@ def _coverage(ops: pd.DataFrame) -> tuple[float | None, float | None]:
     known = ran[["flops", "bytes", "wire_bytes"]].notna().any(axis=1).to_numpy(dtype=bool)
     shaped = ran[list(_SHAPE_COLUMNS)].notna().any(axis=1).to_numpy(dtype=bool)
     return float(time[known].sum() / total), float(time[shaped].sum() / total)
-
-
-def mixed_processes(trace: Trace) -> bool:
-    """Whether several processes launched under the same correlation ids (merged ranks)."""
-    launches = trace.launches
-    ids = launches["correlation"]
-    keep = ids != MISSING_ID
-    process = launches["process"][keep]
-    if len(process) == 0 or (process == process[0]).all():
-        return False  # the usual case, and sorting millions of pairs is slow
-    pairs = np.unique(np.stack([process, ids[keep]]), axis=1)
-    return bool(len(np.unique(pairs[1])) < pairs.shape[1])

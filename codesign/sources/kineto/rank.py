@@ -14,7 +14,7 @@ from codesign._common.errors import DataError, UsageError
 from codesign.hardware import gpu_of_device, load_system, system_of_gpu
 from codesign.sources._devices import contradiction
 from codesign.sources.kineto import metadata
-from codesign.sources.kineto._times import Ints
+from codesign.sources.kineto._times import MISSING_ID, Ints
 from codesign.sources.kineto.accounting import capture_totals, kinds_of, step_times
 from codesign.sources.kineto.alignment import Collectives
 from codesign.sources.kineto.bounds import DOUBTFUL_SHARE, above_peak
@@ -22,12 +22,12 @@ from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.collectives import identity
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.join import Links, link
+from codesign.sources.kineto.processes import mixed_processes
 from codesign.sources.kineto.quality import (
     Evidence,
     Notes,
     judge,
     launch_latency_ns,
-    mixed_processes,
 )
 from codesign.sources.kineto.rows import (
     Activities,
@@ -43,6 +43,9 @@ from codesign.workload.accounting import add_work
 from codesign.workload.characterization import Characterization, Header, StepTimes
 from codesign.workload.notes import device_note
 from codesign.workload.schema import OP_CLASSES, ops_frame
+
+_COUNTED_BITS = 0xFFFFFFFF
+"""Of a correlation id; above them readers may put the process."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,9 @@ def examine_rank(
     links = link(trace)
     phase = phases(trace, links)
     classes = activity_classes(trace, links, read_names(trace), phase)
-    codes = trace.device["device"]
+    codes, branches = trace.device["device"], _branches(trace, links)
     devices = [
-        _device(trace, links, np.flatnonzero(codes == code), classes, phase)
+        _device(trace, links, np.flatnonzero(codes == code), classes, phase, branches)
         for code in np.unique(codes)
     ]
     lead = max(devices, key=lambda d: _kernel_ns(trace, d.activities))
@@ -106,7 +109,7 @@ def examine_rank(
     if mixed_processes(trace):
         notes.warn(
             "several processes use the same correlation ids (merged ranks): "
-            "a kernel is joined to the latest launch before it"
+            "a kernel is joined to a launch of the process that its device seems to work for"
         )
     steps = len(lead.steps.names)
     rows, row_of = build_rows(trace, links, lead.activities, lead.claims, steps)
@@ -141,7 +144,9 @@ def examine_rank(
 
 def _unknown(trace: Trace) -> str:
     listed = ", ".join(clean(c)[:40] for c in trace.unknown_categories[:5])
-    return f" (categories not known: {listed})" if listed else ""
+    said = [f"categories not known: {listed}"] if listed else []
+    said += sorted(trace.findings.lapses)
+    return f" ({'; '.join(said)})" if said else ""
 
 
 def _collectives(trace: Trace, device: _Device, row_of: Ints | None) -> Collectives:
@@ -177,12 +182,12 @@ def _kernel_ns(trace: Trace, activities: Activities) -> int:
     return int((activities.end - activities.start)[kernel].sum())
 
 
-def _device(trace: Trace, links: Links, rows: Ints, classes: Ints, phase: Ints) -> _Device:
+def _device(
+    trace: Trace, links: Links, rows: Ints, classes: Ints, phase: Ints, branches: Ints
+) -> _Device:  # fmt: skip
     device = trace.device
     start = device["start"][rows]
-    clipped = clip_overlaps(
-        start, device["end"][rows], device["stream"][rows], device["correlation"][rows]
-    )
+    clipped = clip_overlaps(start, device["end"][rows], device["stream"][rows], branches[rows])
     steps = find_steps(trace, links, rows, clipped.end)
     activities = Activities(rows, start, clipped.end, classes[rows], phase[rows], steps.of(start))
     kinds = kinds_of(trace, rows, classes[rows])
@@ -190,6 +195,18 @@ def _device(trace: Trace, links: Links, rows: Ints, classes: Ints, phase: Ints) 
     label = trace.devices[int(device["device"][rows[0]])]
     times = step_times(trace, links, activities, steps, claims, label)
     return _Device(label, activities, clipped, steps, claims, times)
+
+
+def _branches(trace: Trace, links: Links) -> Ints:
+    """Correlation id of activities that may run side by side on a stream, else MISSING_ID.
+
+    Those are kernels of one graph launch, be its record lost, and the parts of one copy. An
+    id of 0 stands for none, since ids count from 1.
+    """
+    ids = trace.device["correlation"]
+    kernel = trace.device["kind"] == KERNEL
+    lost = (links.launch < 0) & (ids & _COUNTED_BITS != 0)
+    return np.where(links.graph | lost | ~kernel, ids, MISSING_ID)
 
 
 def _system_of(name: str | None, notes: Notes) -> str | None:

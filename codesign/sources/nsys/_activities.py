@@ -9,7 +9,13 @@ import numpy.typing as npt
 
 from codesign._common.errors import DataError
 from codesign.sources.kineto._times import MAX_DURATION_NS
-from codesign.sources.kineto.categories import KERNEL, MEMCPY, MEMSET
+from codesign.sources.kineto.categories import (
+    CAPTURE_BEGIN_MARKS,
+    CAPTURE_END_MARKS,
+    KERNEL,
+    MEMCPY,
+    MEMSET,
+)
 from codesign.sources.nsys._database import MISSING, NO_TEXT, NO_TIME, Database, Ints, distinct
 
 Bools = npt.NDArray[np.bool_]
@@ -30,8 +36,9 @@ _COPIES = {
     1: "HtoD", 2: "DtoH", 3: "HtoA", 4: "AtoH", 5: "AtoA", 6: "AtoD", 7: "DtoA", 8: "DtoD",
     9: "HtoH", 10: "PtoP", 11: "UVM HtoD", 12: "UVM DtoH", 13: "UVM DtoD",
 }  # fmt: skip
-# Of the runtime and driver calls only those that start something on a device matter.
-_CALLS = ("launch", "memcpy", "memset")
+# Of the runtime and driver calls only those that start something on a device matter, and
+# those between which a graph is recorded.
+_CALLS = ("launch", "memcpy", "memset", *CAPTURE_BEGIN_MARKS, *CAPTURE_END_MARKS)
 _PID_SHIFT, _PID_MASK = 24, 0xFFFFFF
 """Serialized ids hold the thread in their lowest 24 bits, the process above."""
 

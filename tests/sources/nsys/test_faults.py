@@ -117,6 +117,19 @@ def test_launches_whose_kernels_were_dropped_lower_the_coverage(path: Path) -> N
     assert any("launch coverage 70%" in w for w in quality.warnings)
 
 
+def test_launches_that_record_a_graph_ask_for_no_kernel(path: Path) -> None:
+    export = Export()
+    export.launch(0, corr=1, name="cudaStreamBeginCapture_v10000")
+    for i in range(5):
+        export.launch((10 + i) * US, corr=2 + i)
+    export.launch(20 * US, corr=8, name="cudaStreamEndCapture_v10000")
+    export.launch(30 * US, corr=9, name="cudaGraphLaunch_v10000")
+    export.kernel(40 * US, 50 * US, corr=9)
+    quality = read(export, path).header.quality
+    assert quality.launch_coverage == 1.0
+    assert quality.reliable("idle")
+
+
 @pytest.mark.parametrize("shift", [7, 370, 500, 990])
 @pytest.mark.parametrize("kind", [59, 60])
 def test_each_process_marks_its_own_steps(path: Path, shift: int, kind: int) -> None:

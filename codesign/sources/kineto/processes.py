@@ -1,0 +1,125 @@
+"""Several processes in one file, which number their launches alike: whose activity is whose."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.sources.kineto._times import MISSING_ID, Ints
+from codesign.sources.kineto.categories import KERNEL
+from codesign.sources.kineto.events import Trace
+from codesign.sources.kineto.timeline import Bools
+
+UNKNOWN = -1
+# Share of a device's own ids that one process has to have launched for the device to be its.
+_DECISIVE = 0.9
+
+
+def mixed_processes(trace: Trace) -> bool:
+    """Whether several processes launched under the same correlation ids (merged ranks)."""
+    launches = trace.launches
+    ids = launches["correlation"]
+    keep = ids != MISSING_ID
+    process = launches["process"][keep]
+    if len(process) == 0 or (process == process[0]).all():
+        return False  # the usual case, and sorting millions of pairs is slow
+    ids = ids[keep]
+    if (ids[1:] > ids[:-1]).all():
+        return False
+    order = np.argsort(ids, kind="stable")
+    ids, process = ids[order], process[order]
+    return bool(((ids[1:] == ids[:-1]) & (process[1:] != process[:-1])).any())
+
+
+def ids_by_process(trace: Trace) -> tuple[Ints, Ints]:
+    """Ids of device activities and of launches that are equal only within a process.
+
+    An activity has MISSING_ID where the process of its device is not known.
+    """
+    owner = _owners(trace)[trace.device["device"]]
+    own, asked = trace.device["correlation"], trace.launches["correlation"]
+    process = trace.launches["process"]
+    _, code = np.unique(np.concatenate([own, asked]), return_inverse=True)
+    count = int(process.max()) + 1
+    wanted = np.where(
+        (own == MISSING_ID) | (owner == UNKNOWN), MISSING_ID, code[: len(own)] * count + owner
+    )
+    given = np.where(asked == MISSING_ID, MISSING_ID, code[len(own) :] * count + process)
+    return wanted, given
+
+
+def _owners(trace: Trace) -> Ints:
+    """Process that each device (by code) works for, UNKNOWN where nothing tells it.
+
+    Ids that a single process launched tell it at once. Of ids that several did, and that ran
+    on as many devices, the first to launch is taken for the first to run.
+    """
+    ids, process, begin = _first(
+        trace.launches["correlation"], trace.launches["process"], trace.launches["start"]
+    )
+    kernel = trace.device["kind"] == KERNEL
+    columns = ("correlation", "device", "start")
+    ran, device, start = _first(*(trace.device[c][kernel] for c in columns))
+    devices, processes = len(trace.devices), int(process.max(initial=0)) + 1
+    certain = np.zeros((devices, processes))
+    likely = np.zeros((devices, processes))
+    asked = np.searchsorted(ids, ran, side="right") - np.searchsorted(ids, ran, side="left")
+    alone = np.flatnonzero(asked == 1)
+    np.add.at(certain, (device[alone], process[np.searchsorted(ids, ran[alone])]), 1)
+    shared = np.flatnonzero((asked > 1) & (asked == _group_sizes(ran)))
+    if shared.size:
+        mine = np.isin(ids, ran[shared])
+        order = np.lexsort((begin[mine], ids[mine]))
+        place = shared[np.lexsort((start[shared], ran[shared]))]
+        np.add.at(likely, (device[place], process[mine][order]), 1)
+    owner = np.full(devices, UNKNOWN, dtype=np.int64)
+    for votes, share in ((likely, 0.5), (certain, _DECISIVE)):
+        known = votes.max(axis=1) > share * votes.sum(axis=1)
+        owner = np.where(known, votes.argmax(axis=1), owner)
+    return owner
+
+
+def _first(ids: Ints, of: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
+    """Distinct pairs of id and owner with the first time of each, ordered by id."""
+    known = np.flatnonzero(ids != MISSING_ID)
+    order = known[np.lexsort((times[known], of[known], ids[known]))]
+    ids, of = ids[order], of[order]
+    new = np.ones(len(ids), dtype=bool)
+    new[1:] = (ids[1:] != ids[:-1]) | (of[1:] != of[:-1])
+    return ids[new], of[new], times[order][new]
+
+
+def _group_sizes(ids: Ints) -> Ints:
+    """How often each of the ordered ids stands there."""
+    return np.searchsorted(ids, ids, side="right") - np.searchsorted(ids, ids, side="left")
+
+
+def answered(trace: Trace, graph: Bools) -> Bools:
+    """Per launch row whether a kernel carries its correlation id.
+
+    Of processes that share an id only as many are answered as there are kernels, of graph
+    launches (``graph`` per row) as there are devices with any.
+    """
+    kernels = trace.device["kind"] == KERNEL
+    ids = trace.device["correlation"][kernels]
+    launches = trace.launches
+    result: Bools = np.isin(launches["correlation"], ids)
+    if not result.any() or not mixed_processes(trace):
+        return result
+    asked, process, _ = _first(launches["correlation"], launches["process"], launches["start"])
+    place = np.arange(len(asked)) - np.searchsorted(asked, asked, side="left")
+    given = np.sort(ids)
+    on_device, _, _ = _first(ids, trace.device["device"][kernels], ids)
+    rows = np.flatnonzero(result)
+    own = launches["correlation"][rows]
+    counted = np.where(graph[rows], _count(on_device, own), _count(given, own))
+    # Pairs of id and process in order, so that each row finds its own.
+    span = int(process.max()) + 1
+    _, code = np.unique(np.concatenate([asked, own]), return_inverse=True)
+    pairs = code[: len(asked)] * span + process
+    at = np.searchsorted(pairs, code[len(asked) :] * span + launches["process"][rows])
+    result[rows] = place[at] < counted
+    return result
+
+
+def _count(ordered: Ints, ids: Ints) -> Ints:
+    return np.searchsorted(ordered, ids, side="right") - np.searchsorted(ordered, ids, side="left")
