@@ -162,6 +162,16 @@ def test_uneven_groups_of_a_grouped_gemm() -> None:
     assert flops(lambda: torch._grouped_mm(rows, weights, offs=ends)) == 2.0e9
 
 
+def test_a_weight_gradient_reads_every_token_once() -> None:
+    rows, errors = meta(64, 1000), meta(1000, 32)
+    ends = meta(3, dtype=torch.int32)
+    char = capture.shapes(lambda: torch._grouped_mm(rows, errors, offs=ends))
+    (op,) = char.ops[char.ops["op_class"] == "grouped_gemm"].to_dict("records")
+    assert op["flops"] == 2 * 64 * 32 * 1000
+    # 1000 tokens of 64 and 32 numbers in, three gradients of 64 x 32 out, all of two bytes.
+    assert op["bytes"] == pytest.approx(2 * (1000 * (64 + 32) + 3 * 64 * 32))
+
+
 def test_only_the_experts_that_a_token_meets_count() -> None:
     sizes = replace(sizes_of("moe-train"), hidden=1024, ffn=4096, experts=8, topk=2)
     with torch.device("meta"):

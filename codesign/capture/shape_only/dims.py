@@ -78,7 +78,9 @@ def _multiply(name: str, inputs: Sequence[Any]) -> Row | None:
 
 
 def _grouped(inputs: Sequence[Any]) -> Row:
-    """A grouped GEMM by its rows over all groups; of a weight gradient those are the inner size."""
+    """A grouped GEMM by its rows over all groups. A weight gradient keeps the forward's dims: its
+    tokens, which are the inner size, are read once and not by every group.
+    """
     a, b = inputs[:2]
     row: Row = {"op_class": "grouped_gemm", "precision": precision(a)}
     if a.dim() == 2 and b.dim() == 3:
@@ -87,7 +89,7 @@ def _grouped(inputs: Sequence[Any]) -> Row:
         rows = a.shape[0] * a.shape[1]
         return row | {"m": rows, "k": a.shape[2], "n": b.shape[2], "experts": a.shape[0]}
     groups = [t.shape[0] for t in inputs[2:] if t.dim() == 1 and "int" in str(t.dtype)]
-    row |= {"m": a.shape[0], "k": a.shape[-1], "n": b.shape[-1]}
+    row |= {"m": a.shape[-1], "k": a.shape[0], "n": b.shape[-1]}
     return row | ({"experts": groups[0]} if groups else {})
 
 
