@@ -26,7 +26,7 @@ _SUPPORTED = (
 # In this order: an Nsight page may quote names that hold the marks of a later kind.
 _TEXT_MARKS = (
     ("nccl-tests", re.compile(rb"nThread\s+\d|nccl-tests version|#[^\n]*\bbusbw\b")),
-    ("nsys-stats", re.compile(rb"Total Time \(|\bInstances\b.*\bName\b")),
+    ("nsys-stats", re.compile(rb"Total Time \(|Start \(\w+\),Duration \(|\bInstances\b.*\bName\b")),
     ("ncu", re.compile(rb'==PROF==|"Kernel Name"|Context \d+, Stream \d+')),
 )
 # A list of events; what mpirun puts before each line of a log, ``[1,0]<stdout>:``, is none.

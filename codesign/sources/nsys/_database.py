@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -28,7 +29,7 @@ NO_TIME = -(2**62)
 """Stands for NULL in ``start`` and ``end``, which may be small negative numbers."""
 NO_TEXT = "?"
 _HEADER = b"SQLite format 3\x00"
-_HEAD_BYTES, _READ_VERSION_AT = 20, 19
+_HEAD_BYTES, _READ_VERSION_AT = 100, 19
 _ADVICE = {
     "is locked": "another program is writing it: wait until that is done",
     "unable to open": "a journal beside it may need a folder that can be written: copy both there",
@@ -56,7 +57,7 @@ class Database:
 
         Raises DataError if that is a view: a query of somebody's own, which may never end.
         """
-        pattern = re.compile(rf"{re.escape(name)}(_V\d{{1,4}})?")
+        pattern = re.compile(rf"{re.escape(name)}(_V\d{{1,4}})?", re.IGNORECASE)
         if view := next(filter(pattern.fullmatch, self._views), None):
             raise DataError(
                 f"{self.path}: {view} is a view, expected the table that `nsys export --type "
@@ -184,6 +185,7 @@ def open_database(path: Path) -> Iterator[Database]:
         raise DataError(
             f"{path}: not a SQLite file; make one with `nsys export --type sqlite REPORT.nsys-rep`"
         )
+    _require_whole(path, head)
     connection = None
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?{_mode(path, head)}", uri=True)
@@ -198,13 +200,33 @@ def open_database(path: Path) -> Iterator[Database]:
             connection.close()
 
 
+def _require_whole(path: Path, head: bytes) -> None:
+    """Raise DataError if the file has fewer pages than its header counts.
+
+    SQLite takes what a missing page held for absent: a table, a name, a launch. A journal
+    may hold the pages, and old writers left the count unset (its change counter differs).
+    """
+    if len(head) < _HEAD_BYTES or _journals(path):
+        return
+    size, changes, pages = struct.unpack(">H", head[16:18])[0], head[24:28], head[28:32]
+    expected = struct.unpack(">I", pages)[0] * (65536 if size == 1 else size)
+    if changes == head[92:96] and path.stat().st_size < expected:
+        raise DataError(
+            f"{path}: cannot be read as an Nsight Systems export: cut short, "
+            f"{path.stat().st_size} of {expected} bytes are there; copy or export it again"
+        )
+
+
+def _journals(path: Path) -> bool:
+    return any(path.with_name(path.name + suffix).exists() for suffix in JOURNALS)
+
+
 def _mode(path: Path, head: bytes) -> str:
     """With a write-ahead log SQLite writes beside the file even to read it; where there is none
     yet, nothing is newer than the file, and it is read as it stands.
     """
     logged = head[_READ_VERSION_AT : _READ_VERSION_AT + 1] == b"\2"
-    journals = [path.with_name(path.name + suffix) for suffix in JOURNALS]
-    return "mode=ro&immutable=1" if logged and not any(j.exists() for j in journals) else "mode=ro"
+    return "mode=ro&immutable=1" if logged and not _journals(path) else "mode=ro"
 
 
 def _text(raw: bytes) -> str:

@@ -83,9 +83,10 @@ def _capture(database: Database) -> _Capture:
     names = Names()
     activities = read_activities(database, names)
     if not activities.device or not len(activities.device["start"]):
+        bad = f" with a possible time ({n} have none)" if (n := activities.dropped) else ""
         raise DataError(
             f"{database.path}: no device activity: no CUPTI_ACTIVITY_KIND_KERNEL, MEMCPY, MEMSET "
-            "or GRAPH_TRACE rows; capture with `nsys profile --trace=cuda,nvtx`"
+            f"or GRAPH_TRACE rows{bad}; capture with `nsys profile --trace=cuda,nvtx`"
         )
     ranges = read_ranges(database, activities, names)
     return _Capture(

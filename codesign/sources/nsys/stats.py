@@ -13,6 +13,7 @@ from codesign._common.files import sha256
 from codesign.hardware import load_system
 from codesign.sources._textlines import csv_lines
 from codesign.sources.kineto import classify
+from codesign.sources.ncu._values import DecimalComma, number
 from codesign.workload.characterization import (
     Characterization,
     Header,
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
 _SECONDS = {
     "s": 1.0, "sec": 1.0, "ms": 1e-3, "msec": 1e-3, "us": 1e-6, "usec": 1e-6, "ns": 1e-9,
-    "nsec": 1e-9,
+    "nsec": 1e-9, "\N{MICRO SIGN}s": 1e-6, "\N{GREEK SMALL LETTER MU}s": 1e-6,
 }  # fmt: skip
 _TOTAL = re.compile(r"Total Time\s*(?:\((\w+)\))?")
 _MEAN = re.compile(r"(?:Avg|Average)\s*(?:\((\w+)\))?")
+_NUMERIC = re.compile(r"(Total )?Time\b|Avg|Average|Med|Min|Max|StdDev|Instances|Count")
+_POINTS = re.compile(r"\d{1,3}(\.\d{3})+")
 _COUNTS = ("Instances", "Count")
 _HOST_COUNT = "Num Calls"
 """Of calls on the host (cuda_api_sum, osrt_sum): their time is no device time."""
@@ -48,6 +51,7 @@ class _Layout:
     mean_unit_s: float
     count: int
     name: int
+    numbers: tuple[int, ...]
     category: int | None
     """Where calls of the host stand between the device's (cuda_api_gpu_sum)."""
 
@@ -110,9 +114,11 @@ def _table(path: Path) -> Iterator[tuple[float, str, float]]:
     """(count, kernel, seconds) of every row."""
     layout: _Layout | None = None
     host = False
-    reader = csv.reader(csv_lines(path))
+    lines = _Lines(path)
+    reader = csv.reader(lines)
     try:
         for cells in reader:
+            inside = lines.inside_a_cell()
             if layout is None:
                 host |= _HOST_COUNT in map(str.strip, cells)
                 layout = _layout(cells, path, reader.line_num)
@@ -120,6 +126,10 @@ def _table(path: Path) -> Iterator[tuple[float, str, float]]:
                 break  # the table ends with an empty line; another report may follow
             elif reader.line_num > _MAX_ROWS:
                 raise DataError(f"{path}: over {_MAX_ROWS} lines: not a summary by kernel")
+            elif inside:
+                raise DataError(
+                    f"{path}:{reader.line_num}: a cell without its end; is the file cut?"
+                )
             elif not _of_host(cells, layout):
                 yield _row(cells, layout, path, reader.line_num)
     except csv.Error as error:
@@ -136,6 +146,27 @@ def _table(path: Path) -> Iterator[tuple[float, str, float]]:
         )
 
 
+class _Lines:
+    """Lines of the file, and whether those of a row end inside a quoted cell."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = csv_lines(path)
+        self._quotes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._quotes += line.count('"')
+        return line
+
+    def inside_a_cell(self) -> bool:
+        """Of the lines since the last call."""
+        quotes, self._quotes = self._quotes, 0
+        return quotes % 2 == 1
+
+
 def _layout(cells: list[str], path: Path, line: int) -> _Layout | None:
     """Columns by their headers, None if this is no header line."""
     titles = [c.strip() for c in cells]
@@ -146,10 +177,15 @@ def _layout(cells: list[str], path: Path, line: int) -> _Layout | None:
         return None
     if titles[count] == "Count" and titles[name] == "Name":
         return None  # of OpenMP regions; copies are operations
+    unit_s = _unit(_TOTAL, titles[total], path, line)
     mean = next((i for i, t in enumerate(titles) if _MEAN.fullmatch(t)), None)
+    # Old versions write the unit once, at the total.
+    mean_unit_s = unit_s
+    if mean is not None and "(" in titles[mean]:
+        mean_unit_s = _unit(_MEAN, titles[mean], path, line)
     return _Layout(
-        total, _unit(_TOTAL, titles[total], path, line), mean,
-        _unit(_MEAN, titles[mean], path, line) if mean is not None else 1.0, count, name,
+        total, unit_s, mean, mean_unit_s, count, name,
+        tuple(i for i, t in enumerate(titles) if _NUMERIC.match(t)),
         titles.index("Category") if "Category" in titles else None,
     )  # fmt: skip
 
@@ -174,6 +210,7 @@ def _row(cells: list[str], layout: _Layout, path: Path, line: int) -> tuple[floa
     where = f"{path}:{line}"
     if len(cells) <= max(layout.total, layout.count, layout.name):
         raise DataError(f"{where}: {len(cells)} columns, fewer than the header; is the file cut?")
+    _require_decimal_point(cells, layout, where)
     total = _number(cells[layout.total], where)
     count = _number(cells[layout.count], where)
     name = " ".join(cells[layout.name].split())
@@ -192,6 +229,28 @@ def _row(cells: list[str], layout: _Layout, path: Path, line: int) -> tuple[floa
                 f"{text}: the row is damaged"
             )
     return count, name or "unnamed", total * layout.unit_s
+
+
+def _require_decimal_point(cells: list[str], layout: _Layout, where: str) -> None:
+    """Raise DataError where a comma or a point cannot be what it is taken for."""
+    numbers = [cells[i] for i in layout.numbers if i < len(cells)]
+    text = next((c for c in numbers if _has_decimal_comma(c)), None)
+    total = cells[layout.total].strip()
+    if text is None and layout.unit_s == _SECONDS["ns"] and _POINTS.fullmatch(total):
+        text = total  # nanoseconds are whole, so that the point is one between thousands
+    if text is not None:
+        raise DataError(
+            f"{where}: {text.strip()[:40]!r} is of a locale with a decimal comma, so other points "
+            "and commas are ambiguous; run `nsys stats` again with LC_ALL=C"
+        )
+
+
+def _has_decimal_comma(text: str) -> bool:
+    try:
+        number(text)
+    except DecimalComma:
+        return True
+    return False
 
 
 def _half_unit(text: str) -> float:

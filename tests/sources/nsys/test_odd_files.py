@@ -116,3 +116,28 @@ def test_texts_in_another_encoding(encoding: str, tmp_path: Path) -> None:
     char = read_nsys(other)
     assert kernel_ns(char) == 20
     assert list(char.ops["kernel"]) == ["sgemm_ä"]
+
+
+@pytest.mark.parametrize("lost", [1, 100, 4096, 9000])
+def test_a_file_without_its_last_pages_is_never_half_read(path: Path, lost: int) -> None:
+    """SQLite takes a missing page for an empty one: names and launches would just be gone."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-lost])
+    with pytest.raises(DataError, match=f"cut short, {len(data) - lost} of {len(data)} bytes"):
+        read_nsys(path)
+
+
+def test_names_of_tables_have_no_case(path: Path) -> None:
+    before = kernel_ns(read_nsys(path))
+    for name in ("CUPTI_ACTIVITY_KIND_KERNEL", "StringIds"):
+        change(path, f"ALTER TABLE {name} RENAME TO copied",
+               f"ALTER TABLE copied RENAME TO {name.lower()}")  # fmt: skip
+    char = read_nsys(path)
+    assert kernel_ns(char) == before > 0
+    assert not any("no name" in w for w in char.header.quality.warnings)
+
+
+def test_times_that_cannot_be_are_named_where_none_is_left(path: Path) -> None:
+    change(path, "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = start - 5")
+    with pytest.raises(DataError, match=r"rows with a possible time \(\d+ have none\)"):
+        read_nsys(path)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codesign._common.errors import CodesignError, DataError
+from codesign.sources import read
 from codesign.sources.nsys import read_nsys_stats
 
 DATA = Path(
@@ -156,3 +157,38 @@ def test_regions_of_openmp_are_no_kernels(tmp_path: Path) -> None:
     path.write_text("Time (%),Total Time (ns),Count,Avg (ns),Name\n100.0,9000,3,3000.0,Parallel\n")
     with pytest.raises(DataError, match="no table"):
         read_nsys_stats(path)
+
+
+GERMAN = '"60,0","6.000","3","2.000,0",sgemm\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (DEVICE.replace("100.0,6000,3,2000.0,sgemm\n", GERMAN), "decimal comma"),
+        # One call: total and average agree in either reading.
+        (DEVICE.replace("100.0,6000,3,2000.0", '"100","6.000",1,"6.000"'), "decimal comma"),
+        (DEVICE.rstrip() + '\n5.0,1000,1,1000.0,"void kern<fl', r":3: a cell without its end"),
+        ("Start (ns),Duration (ns),CorrId,GrdX,Name\n1,2,3,1,k\n", "cuda_gpu_kern_sum"),
+    ],
+)
+def test_tables_of_other_locales_kinds_or_cut_are_refused(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    path = tmp_path / "summary.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=says):
+        read(path)
+
+
+@pytest.mark.parametrize("mean", ["Average", "Avg (ns)", "Average (ns)"])
+@pytest.mark.parametrize("unit", ["ns", "us", "\u00b5s", "\u03bcs"])
+def test_units_of_old_and_new_headers(tmp_path: Path, unit: str, mean: str) -> None:
+    """2021's tables have the unit of the times once, at the total: 3 calls of 2 us."""
+    total, each = ("6000", "2000.0") if unit == "ns" else ("6.0", "2.0")
+    header = f"Time(%),Total Time ({unit}),Instances,{mean.replace('ns', unit)},Name\n"
+    path = tmp_path / "kern_sum.csv"
+    path.write_text(header + f"100.0,{total},3,{each},sgemm\n", encoding="utf-8")
+    ops = read_nsys_stats(path).ops
+    assert ops["time_s"].sum() == pytest.approx(6e-6)
+    assert ops["count"].sum() == 3
