@@ -195,8 +195,9 @@ class Characterization:
         table = pa.Table.from_pandas(self.ops, preserve_index=False)
         header = _encode_header(self.header)
         table = table.replace_schema_metadata({_METADATA_KEY: header})
-        with atomic_path(Path(path)) as temporary:
-            pq.write_table(table, temporary, compression="zstd")
+        # Opened here: Arrow takes no path that is not UTF-8.
+        with atomic_path(Path(path)) as temporary, temporary.open("wb") as sink:
+            pq.write_table(table, sink, compression="zstd")
 
     @classmethod
     def load(cls, path: str | Path) -> Characterization:
@@ -211,7 +212,7 @@ class Characterization:
         require_ordinary(Path(path))
         try:
             # What the file says of itself first: its rows may be many more than its bytes.
-            with pq.ParquetFile(Path(path)) as file:
+            with Path(path).open("rb") as stream, pq.ParquetFile(stream) as file:
                 header = _decode_header(file.schema_arrow.metadata, str(path))
                 _check_shape(file.schema_arrow, file.metadata.num_rows, str(path))
                 frame = file.read().replace_schema_metadata(None).to_pandas()

@@ -147,8 +147,9 @@ def test_a_signal_leaves_no_half_written_file(
     slow = (
         "import signal, time, pyarrow.parquet as pq\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "def write(table, path, **_):\n"
-        "    path.write_bytes(b'half')\n"
+        "def write(table, sink, **_):\n"
+        "    sink.write(b'half')\n"
+        "    sink.flush()\n"
         "    print('writing', flush=True)\n"
         "    time.sleep(60)\n"
         "pq.write_table = write\n"

@@ -1,4 +1,5 @@
 import math
+import os
 
 import msgspec
 import pandas as pd
@@ -115,6 +116,14 @@ def test_text_that_cannot_be_encoded_is_replaced(tmp_path):
     header = msgspec.structs.replace(HEADER, workload="a\udcff", notes=("\udcff",))
     Characterization(header, ops_frame([ROW])).save(path)
     assert Characterization.load(path).header.workload == "a?"
+
+
+def test_a_file_name_that_is_no_utf_8(tmp_path):
+    path = tmp_path / "run-\udcff.parquet"
+    Characterization(HEADER, ops_frame([ROW])).save(path)
+    assert [os.fsencode(p.name) for p in tmp_path.iterdir()] == [b"run-\xff.parquet"]
+    assert Characterization.load(path).header == HEADER
+    assert Characterization.load(str(path)).header == HEADER
 
 
 @pytest.mark.parametrize(
