@@ -169,6 +169,18 @@ def test_recomputation_is_in_hfu_and_not_in_mfu(name: str) -> None:
         assert found.hfu * spent == pytest.approx(needed + scores + extra, rel=1e-9)
 
 
+@pytest.mark.parametrize("plan", [Plan(cp=8), Plan(tp=8), Plan(pp=8), Plan(dp=8, zero=3)])
+def test_every_rank_counts_once_in_a_utilization(plan: Plan) -> None:
+    """However eight ranks share the work, each has an eighth of it: no rank is left out."""
+    layers, head, attention = BY_HAND["llama-3-8b"]
+    job = Job(load_model_config("llama-3-8b"), 8, 8, 8192)
+    found = _placed(job, plan)
+    whole = (6 * (layers + head) + 3 * attention) * 8 * 8192
+    assert found.mfu is not None
+    a_rank = found.mfu * H100.gpu.peak_dense_flops_per_s["bf16"] * found.step_s.value
+    assert a_rank == pytest.approx(whole / 8, rel=1e-9)
+
+
 def test_a_utilization_over_one_precision_is_of_that_ones_peak() -> None:
     """The same step of the same FLOPs: of the FP8 peak it is half of what it is of BF16's."""
     model = load_model_config("llama-3-8b")

@@ -25,13 +25,14 @@ class _NoFp8(FakeModel):
 
 
 def _result(
-    rows: list[dict[str, object]], base: System = BASE, model: FakeModel | None = None
-) -> WorkloadResult:
+    rows: list[dict[str, object]], base: System = BASE, model: FakeModel | None = None,
+    gpus: int = 1,
+) -> WorkloadResult:  # fmt: skip
     plan = portfolio(
         workloads=(WorkloadEntry(weight=1.0, characterization="w.parquet"),),
         levers={"hbm_bandwidth": (2.0,)},
     )
-    chars = {"w": characterization(rows)}
+    chars = {"w": characterization(rows, gpus=gpus)}
     return recommend(plan, chars, model or FakeModel(), base=base).workloads[0]
 
 
@@ -47,6 +48,11 @@ def test_each_precision_counts_against_its_own_peak() -> None:
 def test_formats_that_share_a_rate_share_its_key() -> None:
     rows = [gemm(1.0, 1e15, 1e9, precision=p, name=p) for p in ("fp8", "fp8_block", "mxfp8")]
     assert _result(rows).mfu_peaks == {"fp8": 2e15}
+
+
+def test_the_ops_of_one_rank_are_held_to_one_gpu() -> None:
+    # 8e15 FLOP over 8 ranks in 2 s: 500 TFLOP/s a rank, half of a PFLOP/s.
+    assert _result([gemm(2.0, 8e15 / 8, 1e9)], gpus=8).mfu == pytest.approx(0.5)
 
 
 def test_recomputed_layers_are_not_needed_twice() -> None:
