@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign._common.errors import DataError
-from codesign.sources._textlines import text_file
+from codesign.sources._textlines import COLOUR, text_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,8 +33,6 @@ _VERSION = re.compile(
     r"#\s*nccl-tests version\s+(\S+)(?:.*nccl-library=(\d+))?|NCCL version\s+(\d\S*)"
 )
 _MAX_LINE = 4096
-# Colours, and what clears a line: control sequences of terminals.
-_COLOUR = re.compile(r"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
 
 
 @dataclass
@@ -86,7 +84,7 @@ def _lines(path: Path) -> Iterator[str]:
     """Lines of the log; of an overlong one only the beginning, which holds no row."""
     with text_file(path) as stream:
         while line := stream.readline(_MAX_LINE):
-            yield _COLOUR.sub("", line.rstrip("\r\n"))
+            yield COLOUR.sub("", line.rstrip("\r\n"))
             while len(line) == _MAX_LINE and not line.endswith("\n"):
                 line = stream.readline(_MAX_LINE)
 

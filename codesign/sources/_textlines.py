@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,12 @@ from codesign._common.errors import DataError
 from codesign._common.files import require_ordinary
 
 MAX_LINE = 1 << 20
+COLOUR = re.compile(r"\x1b\[[0-?]{0,40}[ -/]{0,4}[@-~]")
+"""Colours, and what clears a line: control sequences of terminals."""
+# What ``mpirun --tag-output`` puts before each line: [1,0]<stdout>:
+_TAG = re.compile(r"\[[^\]\s]{1,200}\]<std(?:out|err)>: ?")
+# And ``srun -l``. Only where the first line has it, since other text may look like it.
+_LABEL = re.compile(r" {0,8}\d{1,7}: ")
 _GZIP = b"\x1f\x8b"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -48,12 +55,19 @@ def text_file(path: Path) -> Iterator[IO[str]]:
 def csv_lines(path: Path) -> Iterator[str]:
     """Lines with their ends, for ``csv.reader``; bytes that are not UTF-8 are replaced.
 
+    Colours and what a launcher puts before each line are taken away.
+
     Raises DataError if the file cannot be read or a line is longer than ``MAX_LINE``.
     """
     with text_file(path) as stream:
-        number = 1
+        number, labelled = 1, False
         while line := stream.readline(MAX_LINE):
             if len(line) == MAX_LINE:
                 raise DataError(f"{path}:{number}: a line of over {MAX_LINE} characters")
-            yield line.replace("\0", "")
+            line = COLOUR.sub("", line.replace("\0", ""))
+            labelled = labelled or (number == 1 and _LABEL.match(line) is not None)
+            found = (_TAG.match(line) if line[:1] == "[" else None) or (
+                _LABEL.match(line) if labelled else None
+            )
+            yield line[found.end() :] if found else line
             number += 1

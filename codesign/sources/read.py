@@ -27,14 +27,17 @@ _SUPPORTED = (
 _TEXT_MARKS = (
     ("nccl-tests", re.compile(rb"nThread\s+\d|nccl-tests version|#[^\n]*\bbusbw\b")),
     ("nsys-stats", re.compile(rb"Total Time \(|Start \(\w+\),Duration \(|\bInstances\b.*\bName\b")),
-    ("ncu", re.compile(rb'==PROF==|"Kernel Name"|Context \d+, Stream \d+')),
+    (
+        "ncu",
+        re.compile(rb'==PROF==|"Kernel Name"|\bID,[^\n]*\bKernel Name\b|Context \d+, Stream \d+'),
+    ),
 )
 # A list of events; what mpirun puts before each line of a log, ``[1,0]<stdout>:``, is none.
 _JSON = re.compile(rb"\{|\[\s*(?:[{\]]|$)")
 _HEAD_BYTES = 8192
 # Further down only lines that hold one of these are looked at.
 _LATE_HINTS = (
-    "nThread ", "nccl-tests version", "busbw", "Total Time (", "==PROF==", '"Kernel Name"',
+    "nThread ", "nccl-tests version", "busbw", "Total Time (", "==PROF==", "Kernel Name",
 )  # fmt: skip
 _LATE_CHARACTERS, _LATE_LINE = 1 << 20, 2048
 

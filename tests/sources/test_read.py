@@ -1,6 +1,8 @@
 """Files are known by what they hold, not by their names."""
 
+import csv
 import gzip
+import io
 
 import pytest
 
@@ -175,3 +177,48 @@ def test_output_of_others_may_stand_before_a_table(tmp_path, text, method, befor
     char = read(path)
     assert char.header.capture_method == method
     assert char.ops["time_s"].tolist() == pytest.approx([0.005])
+
+
+_PREFIXES = ["[1,0]<stdout>:", "[1,12]<stderr>: ", "[prterun-node-1@1,0]<stdout>: ", "0: ",
+             " 12: ", "\x1b[32m"]  # fmt: skip
+
+
+@pytest.mark.parametrize("prefix", _PREFIXES)
+@pytest.mark.parametrize("name", _TEXTS)
+def test_any_text_may_come_through_a_launcher(shared_data, tmp_path, name, prefix):
+    plain = shared_data / name
+    path = tmp_path / name.rpartition("/")[2]
+    path.write_text("".join(prefix + line for line in plain.read_text().splitlines(True)))
+    assert read(path).ops.equals(read(plain).ops)
+
+
+def test_a_line_that_only_looks_labelled_is_left_alone(tmp_path):
+    """Labels are on every line: where the first has none, "12: " belongs to a name."""
+    path = tmp_path / "kern_sum.csv"
+    path.write_text(STATS.replace("sgemm", '"of two lines\n12: gemm"'))
+    assert read(path).ops["kernel"].tolist() == ["of two lines 12: gemm"]
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_a_page_that_a_table_program_saved_again(tmp_path, index):
+    """Quotes only where needed, CR LF, perhaps an index before the first column."""
+    name = "void gemm<float, 4>(int, int)"
+    rows = list(csv.reader(NCU.replace("sgemm", name).splitlines()))
+    if index:
+        rows = [[str(i - 1) if i else "", *row] for i, row in enumerate(rows)]
+    out = io.StringIO("==PROF== Connected, and so on\n", newline="")
+    out.read()
+    csv.writer(out).writerows(rows)
+    path = tmp_path / "page.csv"
+    path.write_text(out.getvalue(), newline="")
+    char = read(path)
+    assert char.header.capture_method == "nsight-compute"
+    assert char.ops["kernel"].tolist() == [name]
+    assert char.ops["time_s"].tolist() == pytest.approx([0.005])
+
+
+def test_cells_without_the_quotes_that_they_need_are_refused(tmp_path):
+    path = tmp_path / "page.csv"
+    path.write_text(NCU.replace("sgemm", "gemm<float, 4>(int, int)").replace('"', ""))
+    with pytest.raises(DataError, match="more than the header's 6; were quotes lost"):
+        read(path)

@@ -7,10 +7,12 @@ import re
 from functools import lru_cache
 
 _PLAIN = re.compile(r"[+-]?(\d{1,30}(\.\d{0,30})?|\.\d{1,30})([eE][+-]?\d{1,3})?")
-_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3}){1,10}(\.\d{0,30})?")
+_GROUPED = re.compile(r"[+-]?\d{1,3}([,'\u2019 ])\d{3}(\1\d{3}){0,9}(\.\d{0,30})?")
+_GROUPS = re.compile(r"[,'\u2019 ]")
 # What only a locale with a decimal comma writes.
 _DECIMAL_COMMA = re.compile(
-    r"[+-]?(\d{1,3}(\.\d{3}){1,10}|\d{1,3}(['\u2019 ]\d{3}){1,10}|\d{1,30}),\d{1,30}"
+    r"[+-]?((\d{1,3}(\.\d{3}){1,10}|\d{1,3}(['\u2019 ]\d{3}){1,10}|\d{1,30}),\d{1,30}"
+    r"|\d{1,3}(\.\d{3}){2,10})"
 )
 
 _PREFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -39,7 +41,7 @@ def number(text: str) -> float:
         value = float(head)
         return value if math.isfinite(value) else math.nan
     if _GROUPED.fullmatch(head):
-        return float(head.replace(",", ""))
+        return float(_GROUPS.sub("", head))
     if _DECIMAL_COMMA.fullmatch(head):
         raise DecimalComma(head)
     return math.nan

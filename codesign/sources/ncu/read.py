@@ -48,6 +48,8 @@ DERIVED: dict[str, tuple[str, ...]] = {
     "dram_clock_hz": ("dram__cycles_elapsed.avg.per_second [hz]", "DRAM Frequency [hz]"),
 }  # fmt: skip
 _MAX_KERNELS = 200_000
+_RESAVED = re.compile(r"(?:[^,\"\n]{0,100},)?ID,(?:.{0,8000},)?Kernel Name(?:,|\s*$)")
+"""Header of a table that another program read and wrote again, quotes only where needed."""
 _TROUBLE = re.compile(r"==(ERROR|WARNING)==\s*(.{1,300})")
 _MAX_TROUBLES = 10
 _CUT = "it was cut off; export it again"
@@ -128,15 +130,23 @@ def _kernels(path: Path, troubles: list[str]) -> list[Kernel]:
 
 
 def _records(path: Path, troubles: list[str]) -> Iterator[tuple[int, list[str], bool]]:
-    """Line number and cells of the lines that may belong to a table (all cells are quoted), and
-    whether the line has its end.
+    """Line number and cells of the lines that may belong to a table, and whether the line has
+    its end. All cells are quoted, unless the header shows that another program saved the table.
     """
+    width = 0  # cells of a header without quotes
     for line, text in enumerate(csv_lines(path), start=1):
-        if text.lstrip().startswith('"'):
+        if _RESAVED.match(text):
+            width = len(next(csv.reader([text])))
+        if text.lstrip().startswith('"') or (width and "," in text):
             for cells in csv.reader([text.strip()]):
                 ended = text.endswith(("\n", "\r"))
-                if not ended and (text.count('"') % 2 or not text.endswith('"')):
+                if not ended and (text.count('"') % 2 or not (width or text.endswith('"'))):
                     raise DataError(f"{path}:{line}: the file ends inside a cell: {_CUT}")
+                if 0 < width < len(cells):
+                    raise DataError(
+                        f"{path}:{line}: {len(cells)} cells, more than the header's {width}; "
+                        "were quotes lost? Export it again"
+                    )
                 yield line, cells, ended
         elif (match := _TROUBLE.search(text)) and len(troubles) < _MAX_TROUBLES:
             troubles.append(" ".join(match[2].split()))

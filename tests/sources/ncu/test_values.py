@@ -12,6 +12,8 @@ from codesign.sources.ncu._values import DecimalComma, number, unit
     [
         ("13,485", 13485), ("1,234,567.25", 1234567.25), ("0.74", 0.74), (" 42 ", 42),
         ("1e+06", 1e6), ("-3.5", -3.5), ("2,304 (12; 34)", 2304),
+        ("1'234'567.25", 1234567.25), ("1\u2019234", 1234), ("10 500", 10500),
+        ("1\u202f234\u202f567.5", 1234567.5), ("12.345", 12.345),
     ],
 )  # fmt: skip
 def test_numbers(text: str, value: float) -> None:
@@ -24,7 +26,8 @@ def test_what_is_no_number(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["19,66", "1.234,5", "1239496049,13", "1.234.567,0", "1 234,5", "12'345,67"]
+    "text",
+    ["19,66", "1.234,5", "1239496049,13", "1.234.567,0", "1 234,5", "12'345,67", "1.234.567"],
 )
 def test_a_decimal_comma_is_refused(text: str) -> None:
     with pytest.raises(DecimalComma):
