@@ -148,6 +148,21 @@ def format_si(value: float, unit: str, digits: int = 3) -> str:
     return f"{_significant(value / scale, digits)} {prefix}{unit}"
 
 
+def format_share(value: float) -> str:
+    """A share of a whole, in per cent with one decimal; what is not zero never reads as zero."""
+    if not math.isfinite(value):
+        return "n/a"
+    if 0 < value < 0.0005:
+        return "<0.1 %"
+    if 0.9995 <= value < 1:
+        return ">99.9 %"
+    text = f"{100 * value:.1f}"
+    return f"{_WHOLE.get(text, text)} %"
+
+
+_WHOLE = {"0.0": "0", "100.0": "100"}
+
+
 def _significant(value: float, digits: int) -> str:
     rounded = float(f"{value:.{digits - 1}e}")
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))

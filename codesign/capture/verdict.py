@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codesign._common.errors import CodesignError, DataError, InsufficientDataError
+from codesign._common.text import counted
 from codesign.capture.boot.settings import Settings
 from codesign.capture.launch import Outcome
 from codesign.capture.session import captured
 
+_KILLED = {int(signal.SIGKILL): " (as a system does that has run out of memory)"}
 _HINT = "mark steps with --step-marker forward, function:MODULE:NAME or annotation:NAME"
 
 
@@ -29,10 +31,9 @@ def problem(outcome: Outcome, settings: Settings, program: str) -> CodesignError
     if ended:
         steps = max((int(s["steps"]) for s in stepping), default=0)
         # Of a process that was killed the last number is up to a second old.
-        more = " or more" if (outcome.exit_code or 0) < 0 else ""
-        return DataError(
-            f"{ended}{_exception(found)}, after {steps}{more} steps and before any was captured"
-        )
+        least = "at least " if (outcome.exit_code or 0) < 0 else ""
+        after = f" after {least}{counted(steps, 'step')} and" if steps else ""
+        return DataError(f"{ended}{_exception(found)},{after} before any step was captured")
     if outcome.interruption is not None:
         return None
     return InsufficientDataError(_nothing(outcome, settings, program, stepping))
@@ -75,7 +76,7 @@ def _ending(outcome: Outcome, program: str) -> str:
         return ""
     if code < 0:
         with contextlib.suppress(ValueError):
-            return f"{program}: ended by {signal.Signals(-code).name}"
+            return f"{program}: ended by {signal.Signals(-code).name}{_KILLED.get(-code, '')}"
     return f"{program}: ended with exit code {code}"
 
 

@@ -10,7 +10,7 @@ import click
 from codesign._common.text import printable
 
 if TYPE_CHECKING:
-    from codesign.recommend.change_records import Changes, Scenario
+    from codesign.recommend.change_records import Changes, Scenario, ScenarioRank
     from codesign.recommend.schema import Recommendations
 
 
@@ -55,8 +55,14 @@ def scenarios(found: Sequence[Scenario]) -> None:
     table = [("rank by scenario", *(s.name for s in found))]
     for first in found[0].ranks:
         cells = [ranks[first.lever] for ranks in by_lever]
-        table.append((first.title, *(f"{r.rank}  x{r.gain.value:.3f}" for r in cells)))
+        table.append((first.title, *(f"{r.rank}  {_scenario_gain(r)}" for r in cells)))
     _table(table)
+
+
+def _scenario_gain(rank: ScenarioRank) -> str:
+    """As in the list: of what was not studied or cannot be, a gain of 1 is no finding."""
+    silent = rank.verdict in ("open", "none") and rank.gain.lo == rank.gain.hi == 1.0
+    return "-" if silent else f"x{rank.gain.value:.3f}"
 
 
 def changes(found: Changes) -> None:

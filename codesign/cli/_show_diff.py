@@ -61,7 +61,7 @@ def _verdict(found: Comparison) -> str:
         return "step times are not known on both sides; compare the op classes"
     change = step.ratio - 1
     word = "slower" if change > 0 else "faster"
-    text = f"B's step is {abs(change):.1%} {word} ({_signed(step.delta_s)})"
+    text = f"B's step is {100 * abs(change):.1f} % {word} ({_signed(step.delta_s)})"
     if change == 0:
         text = "the steps take the same time"
     if step.p is None:

@@ -8,7 +8,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from codesign._common.errors import DataError
-from codesign.recommend.schema import Backtest, Interval, Recommendations, WorkloadResult
+from codesign._common.units import format_share, format_si
+from codesign.cli._model_tables import LEVER_COLUMNS, SCORE_COLUMNS, lever_rows, score_rows
+from codesign.recommend.schema import (
+    Backtest,
+    Recommendation,
+    Recommendations,
+    WorkloadResult,
+)
+from codesign.recommend.wording import name_of, percent
+from codesign.report.formatting import gain, signed_share, speedup
+from codesign.report.views import costs
+from codesign.sensitivity.modelfile import ModelFile
 
 Table = tuple[str, list[str], list[list[str]]]
 T = TypeVar("T")
@@ -64,18 +75,19 @@ def _recommendations(recs: Recommendations, content: dict[str, Any]) -> Summary:
         ("model", f"{recs.provenance.model}, trained on {', '.join(recs.provenance.trained_on)}"),
     ]
     ranked = [
-        [str(r.rank), r.headline, r.label, _interval(r.gain, "x"), r.status,
-         "" if r.gain_per_cost is None else f"{r.gain_per_cost:.3g}", r.ranked_by,
-         "" if r.p_best is None else f"{r.p_best:.0%}"]
+        [str(r.rank), r.headline, r.label, _gain(r), r.status.replace("_", " "),
+         _per_cost(r, recs.ranking_cost), r.ranked_by,
+         "" if r.p_best is None else percent(r.p_best)]
         for r in recs.recommendations
     ]  # fmt: skip
     workloads = [
-        [w.name, f"{w.weight:.0%}", str(w.gpus), f"{w.step_time_s * 1e3:.4g} ms",
+        [w.name, format_share(w.weight), str(w.gpus), format_si(w.step_time_s, "s"),
          _mfu(w), _shares(w.binding)]
         for w in recs.workloads
     ]  # fmt: skip
+    per_cost = costs.columns(recs.ranking_cost)[-1].title
     summary.tables = [
-        ("ranking", ["rank", "recommendation", "step", "gain (90 %)", "status", "per cost",
+        ("ranking", ["rank", "recommendation", "step", "gain [90 %]", "status", per_cost,
                      "ranked by", "P(best)"], ranked),
         ("workloads", ["workload", "weight", "GPUs", "step", "MFU", "bound by"], workloads),
     ]  # fmt: skip
@@ -87,7 +99,18 @@ def _mfu(workload: WorkloadResult) -> str:
     if workload.mfu is None:
         return ""
     of = f" of dense {', '.join(sorted(workload.mfu_peaks))}" if workload.mfu_peaks else ""
-    return f"{workload.mfu:.1%}{of}"
+    return f"{format_share(workload.mfu)}{of}"
+
+
+def _per_cost(r: Recommendation, ranking_cost: str) -> str:
+    if r.cost is None or r.gain_per_cost is None:
+        return ""
+    return costs.per_cost(costs.ranking_item(r.cost, ranking_cost), r.gain_per_cost).text
+
+
+def _gain(r: Recommendation) -> str:
+    """Of what was not studied or cannot be, the file's gain of 1 is no finding."""
+    return "" if r.status in ("refused", "not_studied") else gain(r.gain)
 
 
 def _backtest(backtest: Backtest, content: dict[str, Any]) -> Summary:
@@ -95,19 +118,19 @@ def _backtest(backtest: Backtest, content: dict[str, Any]) -> Summary:
     summary.facts = [("protocol", backtest.protocol)]
     ops = [
         [r.op_class, r.precision, r.target, r.tier, r.source or "", str(r.n),
-         f"{r.median_ape:.1%}", f"{r.mape:.1%}", f"{r.bias:+.1%}", f"{r.coverage_90:.0%}",
-         f"{r.roofline_median_ape:.1%}"]
+         format_share(r.median_ape), format_share(r.mape), signed_share(r.bias),
+         format_share(r.coverage_90), format_share(r.roofline_median_ape)]
         for r in backtest.ops
     ]  # fmt: skip
     workloads = [
-        [w.workload, w.source, w.target, f"{w.measured_gain:.3f}x",
-         _interval(w.projected_gain, "x"), f"{w.error:+.1%}", "yes" if w.covered else "no"]
+        [w.workload, w.source, w.target, speedup(w.measured_gain),
+         gain(w.projected_gain), signed_share(w.error), "yes" if w.covered else "no"]
         for w in backtest.workloads
     ]  # fmt: skip
     summary.tables = [
         ("ops", ["op class", "precision", "target", "tier", "source", "rows", "median APE", "MAPE",
                  "bias", "in 90 %", "roofline"], ops),
-        ("workloads", ["workload", "source", "target", "measured", "projected (90 %)", "error",
+        ("workloads", ["workload", "source", "target", "measured", "projected [90 %]", "error",
                        "covered"], workloads),
     ]  # fmt: skip
     return summary
@@ -118,8 +141,29 @@ _LONG = {"form"}
 
 
 def _model(content: dict[str, Any]) -> Summary:
-    """A sensitivity model by its own keys: its layer owns the file's form."""
+    """A sensitivity model; one of another version by whatever keys it has."""
     summary = Summary("sensitivity model", {"kind": "model", **content})
+    try:
+        model = msgspec.convert(content, ModelFile)
+    except msgspec.ValidationError:
+        return _by_keys(summary, content)
+    summary.facts = [
+        ("trained on", ", ".join(model.trained_on)),
+        ("excluded", ", ".join(model.excluded) or "none"),
+        ("kernels of", f"{model.framework}, in {model.source}"),
+        ("seed", str(model.seed)),
+        *((f"assumed {name.replace('_', ' ')}", why) for name, why in model.assumptions.items()),
+    ]
+    summary.tables = [
+        ("how well it fits its own rows; held-out GPUs are scored by a backtest",
+         list(SCORE_COLUMNS), [list(row) for row in score_rows(model)]),
+        ("what the data tell of each lever", list(LEVER_COLUMNS),
+         [list(row) for row in lever_rows(model)]),
+    ]  # fmt: skip
+    return summary
+
+
+def _by_keys(summary: Summary, content: dict[str, Any]) -> Summary:
     trained = content["trained_on"]
     summary.facts = [
         ("trained on", ", ".join(map(str, trained)) if isinstance(trained, list) else str(trained))
@@ -156,10 +200,6 @@ def _scalar(value: Any) -> str:
     return str(value) if _is_scalar(value) else ""
 
 
-def _interval(interval: Interval, unit: str) -> str:
-    return f"{interval.value:.3f}{unit} ({interval.lo:.3f} to {interval.hi:.3f})"
-
-
 def _shares(shares: dict[str, float]) -> str:
     largest = sorted(shares.items(), key=lambda item: -item[1])[:3]
-    return ", ".join(f"{name} {share:.0%}" for name, share in largest)
+    return ", ".join(f"{name_of(key)} {percent(share)}" for key, share in largest)

@@ -58,6 +58,6 @@ def _row(times: RankTimes) -> list[str]:
     return [
         str(times.rank), times.source, seconds(times.step_time_s), seconds(times.compute_s),
         seconds(times.exposed_comm_s), seconds(times.wait_s), seconds(times.transfer_s),
-        "unknown" if times.last_share is None else f"{times.last_share:.0%}",
+        "unknown" if times.last_share is None else f"{100 * times.last_share:.0f} %",
         seconds(times.idle_s), seconds(times.host_bound_s),
     ]  # fmt: skip

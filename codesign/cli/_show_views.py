@@ -12,7 +12,7 @@ import pandas as pd
 from codesign._common.errors import DataError
 from codesign._common.files import read_bytes
 from codesign._common.text import printable
-from codesign._common.units import format_si
+from codesign._common.units import format_share, format_si
 from codesign._common.yamlfiles import load_yaml
 from codesign.cli._common import console, evidence_shares
 from codesign.cli._show_json import Summary, json_summary
@@ -61,7 +61,7 @@ def print_view(view: View) -> None:
 
 
 def _looks_numeric(cell: str) -> bool:
-    return cell == "" or cell[0].isdigit() or cell[0] in "+-x"
+    return cell == "" or cell[0].isdigit() or cell[0] in "+-x<>≥≤"
 
 
 def characterization_view(char: Characterization, top: int) -> View:
@@ -99,7 +99,7 @@ def characterization_view(char: Characterization, top: int) -> View:
          else f"{header.tokens_per_step:,.0f}"),
         ("model FLOPs a GPU", format_si(model_flops(ops), "FLOP")
          if ops["flops"].notna().any() else "unknown"),
-        (f"{base} by evidence", ", ".join(f"{v:.1%} {k}" for k, v in evidence.items())),
+        (f"{base} by evidence", ", ".join(f"{format_share(v)} {k}" for k, v in evidence.items())),
         ("capture", header.capture_method or "unknown"),
         ("sources", ", ".join(s.name for s in header.sources[:5]) or "none"),
     ]  # fmt: skip
@@ -112,7 +112,7 @@ def characterization_view(char: Characterization, top: int) -> View:
         (where, ["op class", "time", "exposed", of], [
             [str(b["op_class"]), format_si(b["time_s"], "s"),
              format_si(b["exposed_s"], "s") if step else "",
-             f"{b['share']:.1%}"] for b in breakdown]),
+             format_share(b["share"])] for b in breakdown]),
         _ops_table(f"top {len(top_ops)} of {len(ops)} ops", top_ops, whole, of),
     ]  # fmt: skip
     ranks = ranks_table(header)
@@ -203,16 +203,22 @@ def _quality(char: Characterization) -> list[list[str]]:
     quality = char.header.quality
     rows: list[list[str]] = []
     for name, value in msgspec.structs.asdict(quality).items():
-        if name in ("reliability", "warnings") or value in (None, 0):
+        counted = isinstance(value, int) and not isinstance(value, bool)
+        if name in ("reliability", "warnings") or value is None or (counted and not value):
             continue
-        share = isinstance(value, float)
-        rows.append([name.replace("_", " "), f"{value:.1%}" if share else str(value)])
+        rows.append([name.replace("_", " "), _quality_text(value)])
     verdicts: dict[str, list[str]] = {}
     for name, verdict in quality.reliability.items():
         said = "yes" if verdict.reliable else f"no: {'; '.join(verdict.reasons)}"
         verdicts.setdefault(said, []).append(name.replace("_", " "))
     rows += [[f"{', '.join(names)} reliable", said] for said, names in verdicts.items()]
     return rows
+
+
+def _quality_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return format_share(value) if isinstance(value, float) else str(value)
 
 
 def _step_text(char: Characterization, step: float) -> str:
@@ -244,7 +250,7 @@ def _ops_table(
         if timed:
             part = op["exposed_s"] if of == "of step" else op["time_s"]
             share = float(part) / step if step and not pd.isna(part) else 0.0
-            cells += [_si(op["time_s"], "s"), f"{share:.1%}", _rate(op, bus),
+            cells += [_si(op["time_s"], "s"), format_share(share), _rate(op, bus),
                       _text(op["evidence"])]  # fmt: skip
         if counted:
             cells += [_si(op["dram_bytes"], "B"), _percent(op["sm_percent"]),

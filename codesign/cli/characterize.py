@@ -208,7 +208,7 @@ def _print_recipes() -> None:
 
 
 def _print_summary(result: Characterization) -> None:
-    from codesign._common.units import format_si
+    from codesign._common.units import format_share, format_si
 
     header = result.header
     step = format_si(header.step_time_s, "s") if header.step_time_s is not None else "unknown"
@@ -219,5 +219,5 @@ def _print_summary(result: Characterization) -> None:
         click.echo(f"{len(result.ops)} ops without times; --system gives the speed of light")
         return
     base, shares = evidence_shares(result.ops)
-    text = ", ".join(f"{share:.1%} {kind}" for kind, share in shares.items())
+    text = ", ".join(f"{format_share(share)} {kind}" for kind, share in shares.items())
     click.echo(f"{base} by evidence: {text}")

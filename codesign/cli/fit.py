@@ -19,7 +19,7 @@ from codesign.cli._common import (
 )
 
 if TYPE_CHECKING:
-    from codesign.sensitivity.modelfile import ModelFile, Unit
+    from codesign.sensitivity.modelfile import ModelFile
     from codesign.sensitivity.training import TrainingSource
 
 
@@ -118,9 +118,10 @@ def _check_diagnostics(path: Path, output: Path, force: bool) -> None:
 
 
 def _table(content: ModelFile) -> list[str]:
-    heads = ("op model", "variant", "n", "GPUs", "median APE", "bias", "between-GPU sd", "cond")
-    rows = [heads, *(_row(unit) for unit in content.units)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(heads))]
+    from codesign.cli._model_tables import SCORE_COLUMNS, score_rows
+
+    rows = [SCORE_COLUMNS, *score_rows(content)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(SCORE_COLUMNS))]
     lines = [
         "  ".join(
             cell.ljust(width) if i < 2 else cell.rjust(width)
@@ -132,12 +133,3 @@ def _table(content: ModelFile) -> list[str]:
     if content.excluded:
         lines.append(f"excluded {', '.join(content.excluded)}")
     return lines
-
-
-def _row(unit: Unit) -> tuple[str, ...]:
-    between = unit.between.gpu_spread_sd
-    return (
-        unit.model, unit.variant, str(unit.score.n), str(len(unit.gpus)),
-        f"{unit.score.median_ape:.1%}", f"{unit.score.bias:+.1%}", f"{between:.1%}",
-        f"{unit.condition_number:.0e}",
-    )  # fmt: skip

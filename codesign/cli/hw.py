@@ -180,6 +180,7 @@ def diff_command(a: str, b: str, as_json: bool, show_all: bool) -> None:
     from dataclasses import asdict
 
     from codesign.hardware.compare import differences
+    from codesign.report.formatting import factor
 
     left, right = _find(a), _find(b)
     kinds = [kind for kind in left if kind in right]
@@ -202,7 +203,7 @@ def diff_command(a: str, b: str, as_json: bool, show_all: bool) -> None:
     table = _table("key", printable(a), printable(b), "ratio")
     for row in rows:
         if row.moved or show_all:
-            ratio = "" if row.ratio is None else f"x{row.ratio:.3g}"
+            ratio = "" if row.ratio is None else factor(row.ratio)
             table.add_row(*map(printable, (row.path, row.a, row.b, ratio)))
     if moved or show_all:
         console().print(table)

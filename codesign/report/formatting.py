@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from codesign._common.units import format_si
+from codesign._common.units import format_share, format_si
 from codesign.recommend.schema import CostItem, Interval
 from codesign.recommend.wording import name_of
 
@@ -56,13 +56,7 @@ def factor(value: float) -> str:
 
 def share(value: float) -> str:
     """A share of a whole, in per cent with one decimal; what is not zero never reads as zero."""
-    if not math.isfinite(value):
-        return "n/a"
-    if 0 < value < 0.0005:
-        return "<0.1 %"
-    if 0.9995 <= value < 1:
-        return ">99.9 %"
-    return f"{_trim(f'{100 * value:.1f}')} %"
+    return format_share(value)
 
 
 def signed_share(value: float) -> str:
@@ -147,7 +141,3 @@ def optional_share(value: float | None) -> str:
 def count(value: float) -> str:
     """A whole number with thousands separated: ``141,000``."""
     return f"{round(value):,}"
-
-
-def _trim(text: str) -> str:
-    return {"0.0": "0", "100.0": "100"}.get(text, text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign._common.errors import CodesignError, DataError, UsageError
-from codesign._common.units import format_si
+from codesign._common.units import format_share, format_si
 from codesign.hardware import load_gpu, load_system
 from codesign.hardware.compare import differences, gpu_quantities
 from codesign.hardware.model import Gpu, System
@@ -117,7 +117,7 @@ def _evidence(ops: pd.DataFrame) -> dict[str, float]:
 
 
 def _shares(ops: pd.DataFrame) -> str:
-    parts = (f"{share:.1%} {kind}" for kind, share in _evidence(ops).items())
+    parts = (f"{format_share(share)} {kind}" for kind, share in _evidence(ops).items())
     return f"busy time by evidence: {', '.join(parts)}"
 
 

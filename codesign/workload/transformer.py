@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codesign._common.text import counted
 from codesign.hardware.model import BYTES_PER_ELEMENT
 from codesign.workload.accounting import adamw_bytes, add_work
 from codesign.workload.moe import moe_rows
@@ -103,7 +104,7 @@ def assumptions(recipe: Recipe) -> dict[str, str]:
     if p.pp > 1:
         said["pipeline"] = (
             f"{p.schedule}: bubble / busy time = {recipe.bubble_ratio:.4f} with {p.pp} stages, "
-            f"{recipe.micro_batches} micro-batches, {p.virtual_pipeline} chunks a stage"
+            f"{recipe.micro_batches} micro-batches, {counted(p.virtual_pipeline, 'chunk')} a stage"
         )
     for kind, rule in recipe.overlap.items():
         behind = "never hidden" if rule.behind == "none" else (

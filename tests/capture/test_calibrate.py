@@ -40,6 +40,7 @@ def test_rows_have_the_columns_and_work_of_a_kernel_database(swept: Characteriza
     assert (ops["count"] == 1.0).all()
     assert (ops["evidence"] == "measured").all()
     assert (ops["time_s"] > 0).all()
+    assert ops["exposed_s"].isna().all()  # single ops are no step, so none is exposed
     gemm = ops[ops["op_class"] == "gemm"]
     assert set(zip(gemm["m"], gemm["n"], gemm["k"], strict=True)) == {
         (m, n, k) for m in (1, 64) for n, k in ((64, 128), (128, 64))

@@ -246,6 +246,22 @@ def test_the_exception_that_came_first_is_the_reason() -> None:
     assert "=====" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("steps", "code", "said"),
+    [
+        (0, 1, "ended with exit code 1, before any step was captured"),
+        (1, 1, "ended with exit code 1, after 1 step and before any step was captured"),
+        (3, -9, "ended by SIGKILL (as a system does that has run out of memory), after at least "
+                "3 steps and before any step was captured"),
+        (0, -9, "ended by SIGKILL (as a system does that has run out of memory), before any step "
+                "was captured"),
+    ],
+)  # fmt: skip
+def test_an_early_end_says_how_and_when(steps: int, code: int, said: str) -> None:
+    error = problem(outcome({"steps": steps}, code=code), Settings(folder=""), "train.py")
+    assert str(error) == f"train.py: {said}"
+
+
 def test_full_buffers_ask_for_fewer_steps() -> None:
     ended = outcome(
         {"state": "partial", "profiled_step_s": [0.1, 0.1], "steps": 9,

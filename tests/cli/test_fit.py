@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from codesign._common.errors import DataError
 from codesign.cli.fit import command
+from codesign.cli.main import cli
 from codesign.sensitivity import model as model_module
 from codesign.sensitivity.gemm import GemmModel
 from tests.sensitivity.fakes import FakeDB
@@ -37,6 +38,14 @@ def test_writes_the_model_and_prints_its_fit(runner: CliRunner, tmp_path) -> Non
     assert "excluded b200-sxm" in result.output
     assert "b200-sxm" not in json.loads(path.read_text())["trained_on"]
     assert model_module.load_model(path).trained_on == ("a100-80gb-sxm", "h100-sxm", "h200-sxm")
+    # What the fit printed is what the file shows, with what is known of each lever beside it.
+    shown = runner.invoke(cli, ["show", str(path)])
+    assert shown.exit_code == 0, shown.output
+    heads, row = (line for line in result.output.splitlines() if line.startswith(("op m", "gemm")))
+    shown_row = next(line for line in shown.output.splitlines() if line.startswith("│ gemm"))
+    assert [cell.strip() for cell in shown_row.split("│")[1:-1]] == re.split(r" {2,}", row)
+    assert "median APE" in heads
+    assert re.search(r"HBM bandwidth +│ GEMM", shown.output)
 
 
 def test_an_unknown_gpu_writes_nothing(runner: CliRunner, tmp_path) -> None:

@@ -75,6 +75,7 @@ def test_diff_names_what_moved() -> None:
     output = hw("diff", "hgx-h100", "hgx-h200").output
     assert "moved: gpu, memory.capacity, memory.bandwidth, memory.stacks" in output
     assert "x1.43" in output
+    assert re.search(r"memory.stacks +5 +6 +x1.20\b", output)  # three digits, as all ratios
     data = json.loads(hw("diff", "b200-sxm", "gb200", "--json").output)
     ratio = next(r["ratio"] for r in data["quantities"] if r["path"] == "peak_dense.fp8")
     assert ratio == pytest.approx(5 / 4.5)

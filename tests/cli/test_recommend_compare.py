@@ -69,7 +69,12 @@ def test_scenarios_are_ranked_and_one_can_be_taken(portfolio: str) -> None:
     assert recs.scenarios[1].weights == {"mine": 0.75, "other": 0.25}
     assert recs.scenarios[2].weights == pytest.approx({"mine": 0.1, "other": 0.9})
     printed = _run(portfolio).stdout
-    assert "rank by scenario" in printed
+    table = printed.partition("rank by scenario")[2].splitlines()
+    hbm = next(line for line in table if line.startswith("HBM bandwidth"))
+    assert hbm.count(" x") == 3
+    # Not studied is no gain of 1: neither here nor in the list.
+    capacity = [line for line in printed.splitlines() if line.startswith("HBM capacity")]
+    assert all("x1" not in line for line in capacity)
     taken = load_recommendations(made(portfolio, "t.json", "--scenario", "today"))
     assert [w.weight for w in taken.workloads] == [0.75, 0.25]
     assert any("those of the scenario 'today'" in w for w in taken.warnings)

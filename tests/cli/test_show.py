@@ -18,6 +18,7 @@ from codesign.workload.characterization import (
     StepTimes,
 )
 from codesign.workload.schema import ops_frame
+from tests.recommend import cases
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_a_characterization(characterization):
     text = show(characterization)
     assert "A workload 設計" in text
     for part in ("hgx-h100", "64 x 128 x 256", "10.0 ms", "1.00 GB over 8", "no: graph replays",
-                 "60.0%", "90.0%", "2.00 TFLOP/s", "b4 h8/2 d128 q1 kv4096"):  # fmt: skip
+                 "60.0 %", "90.0 %", "2.00 TFLOP/s", "b4 h8/2 d128 q1 kv4096"):  # fmt: skip
         assert part in text, part
 
 
@@ -110,9 +111,40 @@ def test_a_backtest(tmp_path):
     path = tmp_path / "backtest.json"
     path.write_bytes(msgspec.json.encode(Backtest((row,), (workload,), protocol="leave one out")))
     text = show(path)
-    for part in ("leave one out", "4.3%", "44.0%", "1.360x", "1.330x (1.200 to 1.500)", "-2.2%"):
+    for part in ("leave one out", "4.3 %", "44.0 %", "x1.360", "x1.330 [1.200, 1.500]", "-2.2 %"):
         assert part in text, part
     assert json.loads(show(path, "--json"))["kind"] == "backtest"
+
+
+def test_an_incomplete_capture_says_so_and_a_small_share_is_not_zero(tmp_path):
+    rows = [{"op_class": "gemm", "name": "large", "time_s": 1.0},
+            {"op_class": "norm", "name": "small", "time_s": 1e-5}]  # fmt: skip
+    ops = ops_frame([
+        {**row, "count": 1.0, "exposed_s": row["time_s"], "evidence": "measured"} for row in rows
+    ])  # fmt: skip
+    quality = Quality(complete=False, known_work_share=0.0, steps_found=1)
+    path = tmp_path / "run.parquet"
+    Characterization(Header("w", "hgx-h100", step_time_s=1.00001, quality=quality), ops).save(path)
+    lines = {line.split("│")[1].strip(): line for line in show(path).splitlines() if "│" in line}
+    assert "no" in lines["complete"]
+    assert "0 %" in lines["known work share"]
+    assert ">99.9 %" in lines["gemm"]
+    assert "<0.1 %" in lines["norm"]
+
+
+def test_recommendations_as_the_report_prints_them(tmp_path):
+    recs = cases.run()
+    path = tmp_path / "r.json"
+    path.write_bytes(msgspec.json.encode(recs))
+    text = show(path)
+    first = recs.recommendations[0]
+    assert f"x{first.gain.value:.3f} [{first.gain.lo:.3f}, {first.gain.hi:.3f}]" in text
+    # Not studied is no gain of 1, and its status is no key of the file.
+    capacity = next(line for line in text.splitlines() if "HBM capacity" in line)
+    assert "not studied" in capacity
+    assert "x1" not in capacity
+    assert "4.00 s" in text  # the toy workloads take 4 s each
+    assert "tensor cores" in text
 
 
 def test_a_model_by_its_keys(tmp_path):
@@ -181,7 +213,7 @@ def saved_pair(tmp_path, factor):
 
 def test_a_difference_says_what_got_slower_and_how_sure(tmp_path):
     text = show("--diff", *saved_pair(tmp_path, 1.2))
-    assert "B's step is 20.0% slower (+2.00 ms); significant: p = <0.001, n = 4 and 4" in text
+    assert "B's step is 20.0 % slower (+2.00 ms); significant: p = <0.001, n = 4 and 4" in text
     assert "[b]mm[/b]\\x1b[2J" in text
     assert "slower" in text
 

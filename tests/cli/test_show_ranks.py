@@ -30,7 +30,7 @@ def test_each_rank_has_a_row() -> None:
     assert [len(r) for r in rows] == [len(columns)] * 2
     assert rows[0][:2] == ["0", "r0.json"]
     assert "1.00 ms" in rows[0]
-    assert "25%" in rows[0]
+    assert "25 %" in rows[0]
     assert rows[1].count("unknown") == 4
     text = job_text(header)
     assert text is not None

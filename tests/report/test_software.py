@@ -83,6 +83,14 @@ def test_a_change_that_gains_the_fleet_nothing_is_not_to_be_done_first() -> None
     assert "largest gain of software alone" in [f.label for f in some.figures]
 
 
+def test_a_reason_that_begins_with_a_name_keeps_it() -> None:
+    reasons = (*silent("h100-sxm has no dense FP4 peak", "nvfp4"), *silent("no steps", "graphs"))
+    table = build(with_software(change(), software_silent=reasons)).software_changes.silent
+    assert table is not None
+    why = [row[2].text for row in table.rows]
+    assert why == ["h100-sxm has no dense FP4 peak.", "No steps."]
+
+
 def test_rules_that_are_silent_for_one_reason_are_one_line() -> None:
     recs = with_software(change(), software_silent=(
         *silent("no steps", "graphs", "stalls"), *silent("no model", "batch"),

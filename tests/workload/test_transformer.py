@@ -304,6 +304,7 @@ def test_assumptions_name_what_was_assumed():
     said = assumptions(DEEPSEEK)
     assert "quantiz" in said["quantization"]
     assert "0.0389" in said["pipeline"]
+    assert said["pipeline"].endswith("1 chunk a stage")
     assert DEEPSEEK.overlap["ep"].reason in said["overlap ep"]
     assert "multi-token" in said["left out"]
     assert "FSDP's copies" not in said["left out"]

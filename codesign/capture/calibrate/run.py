@@ -194,8 +194,14 @@ def _characterization(header: dict[str, Any], lines: list[dict[str, Any]], syste
 
 def _row(line: dict[str, Any], source: str) -> dict[str, object]:
     point = line["point"]
-    row = {**point, "count": 1.0, "time_s": line["time_s"], "time_sd_s": line["time_sd_s"],
-           "exposed_s": line["time_s"], "evidence": "measured", "source": source}  # fmt: skip
+    row = {
+        **point,
+        "count": 1.0,
+        "time_s": line["time_s"],
+        "time_sd_s": line["time_sd_s"],
+        "evidence": "measured",
+        "source": source,
+    }
     if point["name"] in _PASSES:
         element = BYTES_PER_ELEMENT[point["precision"]]
         row["bytes"] = _PASSES[point["name"]] * point["m"] * point["n"] * element

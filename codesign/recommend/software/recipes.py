@@ -61,8 +61,7 @@ def _room(look: Look, recipe: Recipe, **changes: object) -> Room:
     need = footprint(msgspec.structs.replace(recipe, **changes)).total_bytes
     have = look.base.gpu.hbm_capacity_bytes
     fits = need <= FREE_SHARE * have
-    room = f"{format_si(have, 'B')} of HBM"
-    words = f"each GPU needs about {format_si(need, 'B')} of its {room}"
+    words = f"each GPU needs about {format_si(need, 'B')} of HBM and has {format_si(have, 'B')}"
     if not fits:
         words += ", of which a tenth is left for workspace" if need <= have else ""
     return Room(fits, words)

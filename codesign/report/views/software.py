@@ -188,7 +188,7 @@ def silent_table(recs: Recommendations, titles: dict[str, str]) -> Table | None:
                Column("Why", wide=True))  # fmt: skip
     rows = [
         [Cell("; ".join(rules)), Cell("; ".join(titles.get(n, n) for n in names)),
-         Cell(sentence(reason))]
+         Cell(remark(reason))]
         for (reason, names), rules in by_reason.items()
     ]  # fmt: skip
     return make_table("silent-table", "Rules that could not be judged", columns, rows)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from codesign._common.units import format_si
+
 
 @dataclass(frozen=True)
 class Assumption:
@@ -14,6 +16,9 @@ class Assumption:
     source: str
 
     def __str__(self) -> str:
+        # A time takes its prefix: 8.40 µs, not 8.4e-06 s.
+        if self.unit.startswith("s "):
+            return f"{format_si(self.value, 's')}{self.unit[1:]} ({self.source})"
         return f"{self.value:g} {self.unit}".rstrip() + f" ({self.source})"
 
 

@@ -38,7 +38,7 @@ def test_where_memory_has_no_room_for_it_nothing_is_advised() -> None:
     base = load_system("hgx-h100")
     head = composed("deepseek-v3-pretrain-fp8")
     said = silence("recomputation", look(rows, base=base, system="hgx-h100", **head))
-    assert "80.0 GB of HBM" in said
+    assert "GB of HBM and has 80.0 GB" in said
     small = composed("llama-3.1-8b-sft")
     finding = found("recomputation", look(rows, base=base, system="hgx-h100", **small))
     assert finding.confidence == "medium"
