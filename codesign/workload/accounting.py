@@ -38,7 +38,7 @@ __all__ = [
     "attention_backward_flops", "attention_bytes", "attention_flops", "attention_pairs",
     "bus_bandwidth", "busbw", "expected_experts", "gemm_bytes", "gemm_flops",
     "grouped_gemm_flops", "hardware_flops", "is_backward", "model_flops", "moe_bytes",
-    "quantize_bytes", "rows_bytes", "wire_bytes", "wire_factor",
+    "quantize_bytes", "routing_assumption", "rows_bytes", "wire_bytes", "wire_factor",
 ]  # fmt: skip
 
 # Reads and writes of an (m, n) array: forward, backward.
@@ -76,6 +76,21 @@ def add_work(ops: pd.DataFrame) -> pd.DataFrame:
         per_step[known] = filled[known]
         out[column] = per_step
     return out
+
+
+def routing_assumption(ops: pd.DataFrame) -> dict[str, str]:
+    """For a header's assumptions: what bytes of experts rest on where nobody recorded the routing.
+
+    Empty where no grouped GEMM has bytes, or where all say how their tokens are distributed.
+    """
+    grouped = ops["op_class"].eq("grouped_gemm") & ops["experts"].gt(1) & ops["bytes"].notna()
+    guessed = (grouped & ops["distribution"].isna()).fillna(False)
+    if not guessed.any():
+        return {}
+    return {
+        "expert routing": "not recorded: of the experts' weights those are charged that as many "
+        "rows, drawn evenly, would meet; an estimate of the bytes of grouped GEMMs"
+    }
 
 
 def is_backward(ops: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -168,6 +168,8 @@ def test_a_weight_gradient_reads_every_token_once() -> None:
     char = capture.shapes(lambda: torch._grouped_mm(rows, errors, offs=ends))
     (op,) = char.ops[char.ops["op_class"] == "grouped_gemm"].to_dict("records")
     assert op["flops"] == 2 * 64 * 32 * 1000
+    # Nothing ran, so nobody knows which expert a token goes to.
+    assert "drawn evenly" in char.header.assumptions["expert routing"]
     # 1000 tokens of 64 and 32 numbers in, three gradients of 64 x 32 out, all of two bytes.
     assert op["bytes"] == pytest.approx(2 * (1000 * (64 + 32) + 3 * 64 * 32))
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from codesign._common.errors import DataError, InsufficientDataError, UsageError
 from codesign.hardware import load_system
-from codesign.workload.accounting import add_work
+from codesign.workload.accounting import add_work, routing_assumption
 from codesign.workload.characterization import Characterization, Header, Quality, Reliability
 from codesign.workload.schema import ops_frame
 
@@ -65,7 +65,7 @@ def shapes(
     header = Header(
         workload=workload, phase=phase, tokens_per_step=tokens_per_step, model=model,
         capture_method="shapes on the meta device", software=_software(),
-        quality=Quality(
+        assumptions=routing_assumption(ops), quality=Quality(
             reliability=dict.fromkeys(("idle", "launch", "exposed", "step_time"), unreliable),
             warnings=(f"{_NOTHING_RAN}; times, where there are any, are modelled",
                       *_uncounted(ops)),

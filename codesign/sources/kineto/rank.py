@@ -39,7 +39,7 @@ from codesign.sources.kineto.rows import (
 )
 from codesign.sources.kineto.steps import Steps, find_steps
 from codesign.sources.kineto.timeline import Clipped, clip_overlaps, exposed
-from codesign.workload.accounting import add_work
+from codesign.workload.accounting import add_work, routing_assumption
 from codesign.workload.characterization import Characterization, Header, StepTimes
 from codesign.workload.notes import device_note
 from codesign.workload.schema import OP_CLASSES, ops_frame
@@ -132,6 +132,7 @@ def examine_rank(
         steps=tuple(t for d in devices for t in d.times),
         totals=totals,
         notes=_notes(links, lead, name),
+        assumptions=routing_assumption(ops),
         **_step_time(lead.times, ops),  # type: ignore[arg-type]
     )
     devices.sort(key=lambda d: d is not lead)

@@ -39,3 +39,17 @@ def test_few_tokens_meet_few_of_many_experts(tmp_path: Path) -> None:
     _, moved = _bytes(tmp_path, [4, 64], [256, 64, 32])
     assert moved <= 2 * (4 * (64 + 32) + 4 * 64 * 32)
     assert moved > 2 * 3 * 64 * 32
+
+
+def test_an_estimate_of_the_experts_met_says_so(tmp_path: Path) -> None:
+    events = [
+        op(0, 90, "aten::_grouped_mm", 5, [[4, 64], [256, 64, 32], [256]], [BF16, BF16, "int"]),
+        launch(10, 9, **{"External id": 5}),
+        kernel(100, 50, "cutlass_grouped_gemm", corr=9, **{"External id": 5}),
+    ]  # fmt: skip
+    said = read_kineto(write(tmp_path, events)).header.assumptions
+    assert "drawn evenly" in said["expert routing"]
+    # One group has no routing, and without shapes there are no bytes to speak of.
+    one = op(0, 90, "aten::_grouped_mm", 5, [[4, 64], [1, 64, 32], [1]], [BF16, BF16, "int"])
+    for call in ([one], []):
+        assert read_kineto(write(tmp_path, [*call, *events[1:]])).header.assumptions == {}
