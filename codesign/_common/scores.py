@@ -20,6 +20,9 @@ class Interval(msgspec.Struct, frozen=True):
     lo: float
     hi: float
 
+    def __str__(self) -> str:
+        return f"{self.value:.4g} [{self.lo:.4g}, {self.hi:.4g}]"
+
 
 class BacktestRow(msgspec.Struct, frozen=True):
     """Op-level score on one GPU that the model had not seen. Errors are fractions."""

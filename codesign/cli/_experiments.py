@@ -140,11 +140,16 @@ def _summary(rows: Sequence[ExperimentRow]) -> str:
     scored = [r for r in rows if r.inside is not None]
     inside = sum(bool(r.inside) for r in scored)
     checked = [r for r in rows if r.agrees is not None]
-    return (
-        f"{inside} of {len(scored)} projected ratios have the measured one inside their 90 % "
-        f"interval; {len(rows) - len(scored)} not projected; {sum(map(_agrees, checked))} of "
-        f"{len(checked)} stated ratios are those of the kernel tables"
-    )
+    said = []
+    if scored:
+        said.append(f"{inside} of {counted(len(scored), 'projected ratio')} with the measured one "
+                    "inside the 90 % interval")  # fmt: skip
+    if len(rows) > len(scored):
+        said.append(f"{len(rows) - len(scored)} not projected")
+    if checked:
+        said.append(f"{sum(map(_agrees, checked))} of {counted(len(checked), 'stated ratio')} as "
+                    "the kernel tables give it")  # fmt: skip
+    return "; ".join(said)
 
 
 def _agrees(row: ExperimentRow) -> bool:
@@ -153,14 +158,17 @@ def _agrees(row: ExperimentRow) -> bool:
 
 def _order_line(row: LeverOrderRow) -> str:
     from codesign._common.scores import Z_90
+    from codesign.projection.experiments.order import told_apart
 
-    parts = [
-        f"{e.lever} {e.measured:+.2f}±{Z_90 * e.measured_sd:.2f} (projected {e.projected:+.2f})"
-        for e in row.levers
-    ]
+    text = ""
+    for i, e in enumerate(row.levers):
+        # Neighbours that the parts do not tell apart may come in either order in a projection.
+        text += "" if i == 0 else " > " if told_apart(row.levers[i - 1], e) else " ~ "
+        text += f"{e.lever} {e.measured:+.2f} ± {Z_90 * e.measured_sd:.2f}"
+        text += f" (projected {e.projected:+.2f})"
     verdict = {True: "as measured", False: "REVERSED", None: "undecided"}[row.agrees]
     wrong = "".join(f"; {a} before {b}" for a, b in row.reversed)
-    return f"{row.workload}: {' > '.join(parts)}: {verdict}{wrong} ({row.note})"
+    return f"{row.workload}: {text}: {verdict}{wrong} ({row.note})"
 
 
 def check(result: Backtest, conditions: Sequence[Condition] = ()) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -137,11 +138,21 @@ def test_the_table_says_what_was_missed_and_what_was_not_projected() -> None:
         lever_order=(order("good", ()), order("bad", (("a", "b"),)), order("none", (), 0)),
     )
     text = "\n".join(lines(result))
-    assert "1 of 2 projected ratios" in text
+    assert "1 of 2 projected ratios with the measured one inside" in text
+    assert "; 1 not projected" in text
     assert "not projected: no recipe" in text
     assert "order of levers: 1 of 2 workloads" in text
     assert "REVERSED; a before b" in text
     assert next(line for line in lines(result) if line.startswith("miss")).split()[-2] == "NO"
+
+
+def test_levers_that_the_parts_do_not_tell_apart_are_not_said_to_be_in_order() -> None:
+    # The sd of either is 0.05, of a difference 0.071, and 1.645 times that 0.116.
+    measured = {"power": 0.7, "sm_clock": 0.6, "hbm_bandwidth": 0.1}
+    levers = tuple(LeverEvidence(n, "a", "b", 1.4, m, 0.05, 0.6) for n, m in measured.items())
+    found = LeverOrderRow("w", "hgx-h100", levers, 2, (), ("old",))
+    text = lines(Backtest(lever_order=(found,)))[0]
+    assert re.search(r"^w: power \S+ ± .* ~ sm_clock .* > hbm_bandwidth", text)
 
 
 def test_help_has_an_example() -> None:

@@ -96,7 +96,8 @@ def lever_order(db: Any, model: Any, recipe: str) -> LeverOrderRow:
             measured_sd=GAIN_NOISE_SD / own,
             projected=_projected(base_char, model, lever, float(np.exp(own))),
         ))  # fmt: skip
-    note = f"scored on {min(shares):.0%} to {max(shares):.0%} of the step"
+    ends = sorted({f"{100 * share:.0f}" for share in (min(shares), max(shares))}, key=float)
+    note = f"scored on {' to '.join(ends)} % of the step"
     return ordered(recipe, evidence, tuple(model.trained_on), note)
 
 
@@ -108,13 +109,18 @@ def ordered(
     decided, wrong = 0, []
     for index, larger in enumerate(ranked):
         for smaller in ranked[index + 1 :]:
-            noise = float(np.hypot(larger.measured_sd, smaller.measured_sd))
-            if larger.measured - smaller.measured <= DECIDED_Z * noise:
+            if not told_apart(larger, smaller):
                 continue
             decided += 1
             if larger.projected <= smaller.projected:
                 wrong.append((larger.lever, smaller.lever))
     return LeverOrderRow(workload, SYSTEM, tuple(ranked), decided, tuple(wrong), trained_on, note)
+
+
+def told_apart(larger: LeverEvidence, smaller: LeverEvidence) -> bool:
+    """Whether what the parts showed of two levers differs by more than the noise of kernels."""
+    noise = float(np.hypot(larger.measured_sd, smaller.measured_sd))
+    return larger.measured - smaller.measured > DECIDED_Z * noise
 
 
 def _composed(known: dict[str, Any], db: Any, recipe: str, system: str) -> Any:

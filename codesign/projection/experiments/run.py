@@ -139,7 +139,9 @@ def _projected(e: Experiment, pairs: Pairs | None, db: Any, model: Any, joint: A
     if e.kernels is not None and pairs is not None:
         return kernel_ratio(e, e.kernels, pairs, model, joint)
     if not _projectable(e):
-        raise InsufficientDataError("no recipe of this workload")
+        raise InsufficientDataError(
+            "a published ratio, with neither kernels nor a recipe to project it by"
+        )
     return workload_ratio(e, db, model, joint)
 
 
