@@ -185,17 +185,17 @@ def _print_gains(row: SystemProjection, first: SystemProjection) -> None:
 
 
 def _print_placed(title: str, one: Placed, precision: str) -> None:
-    from codesign._common.units import format_si
+    from codesign._common.units import format_share, format_si
 
     step = one.step_s
     click.echo(printable(f"  {title}: {one.plan}"))
     click.echo(
         f"    step {format_si(step.value, 's')} [{format_si(step.lo, 's')}, "
         f"{format_si(step.hi, 's')}], {one.tokens_per_s_gpu:,.0f} tokens/s/GPU"
-        + (f", MFU {one.mfu:.1%}, HFU {one.hfu:.1%} of dense {precision}"
+        + (f", MFU {format_share(one.mfu)}, HFU {format_share(one.hfu)} of dense {precision}"
            if one.mfu and one.hfu else "")
     )  # fmt: skip
     largest = sorted(one.breakdown.items(), key=lambda p: -p[1])[:_SHOWN_PARTS]
-    parts = ", ".join(f"{name} {v / step.value:.1%}" for name, v in largest if v > 0)
+    parts = ", ".join(f"{name} {format_share(v / step.value)}" for name, v in largest if v > 0)
     fits = "" if one.fits else " - DOES NOT FIT"
     click.echo(f"    {parts}; {one.needed_bytes / 1e9:.0f} GB a GPU{fits}")

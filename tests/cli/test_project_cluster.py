@@ -33,7 +33,7 @@ def test_the_best_plan_of_a_model_and_what_it_is_not() -> None:
     for part in ("best plan:", "tokens/s/GPU", "GB a GPU", "not ", "by GPUs"):
         assert part in text
     # What a utilization is of stands with it.
-    assert re.search(r"MFU \d+\.\d%, HFU \d+\.\d% of dense fp8\n", text)
+    assert re.search(r"MFU \d+\.\d %, HFU \d+\.\d % of dense fp8\n", text)
 
 
 def test_a_name_with_a_dot_stays_whole() -> None:
