@@ -41,7 +41,7 @@ def test_a_batch_that_does_not_fit_is_not_advised() -> None:
     head = {**composed("qwen3-235b-a22b-rollout-decode"), "phase": "rollout"}
     rows = [weights(16, 2 * moved_s(16), phase="rollout")]
     at = look(rows, base=load_system("hgx-h100"), system="hgx-h100", model=None, **head)
-    assert "80.0 GB of HBM" in silence("decode_batching", at)
+    assert "of HBM and has 80.0 GB" in silence("decode_batching", at)
 
 
 def test_where_nobody_knows_the_free_memory_the_advice_says_so_and_is_believed_less() -> None:
