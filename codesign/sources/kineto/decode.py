@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import NoReturn
 
 import msgspec
@@ -208,32 +209,45 @@ class EventReader:
         # What looks like the end of the event may stand inside of it, so further ones are tried,
         # but not at each of many events that nothing mends.
         tries = 1 if self._lost > _LOST_CAUSES else _RESYNC_TRIES
-        ends = [m.start() + 1 for _, m in zip(range(tries),
-                EVENT_BOUNDARY.finditer(data, position), strict=False)]  # fmt: skip
+        ends: list[int] = []
+        for match in islice(EVENT_BOUNDARY.finditer(data, position), tries):
+            ends.append(match.start() + 1)
+            if mended := self._mended(data, position, ends[-1]):
+                return mended
         if not ends:
-            if not at_end and len(data) - position <= MAX_EVENT_BYTES:
-                return None
-            last = _LAST.search(data, position)
-            if last is None:
-                self.findings.dropped += 1
-                return len(data), None, b""
-            ends = [last.start() + 1]
-        for end in ends:
-            mended = mend_name(data[position:end])
-            event = decoded(mended) if mended is not None else None
-            if event is None and end - position <= _MEND_BYTES:
-                mended = mend_quotes(data[position:end], error_at)
-                event = decoded(mended) if mended is not None else None
-            if event is not None and event.ph is not None and mended is not None:
-                self.findings.repaired += 1
-                self._lost = 0
-                return end, event, mended
+            return self._mend_last(data, position, at_end)
         few = len(ends) < tries and len(data) - position < _RESYNC_BYTES
         if few and not at_end:
             return None
         self._lost += 1
         self.findings.dropped += 1
         return next((e for e in ends if event_follows(data, e)), ends[0]), None, b""
+
+    def _mend_last(
+        self, data: bytes, position: int, at_end: bool
+    ) -> tuple[int, Event | None, bytes] | None:
+        """As ``_mend``, where no other event follows."""
+        if not at_end and len(data) - position <= MAX_EVENT_BYTES:
+            return None
+        last = _LAST.search(data, position)
+        end = len(data) if last is None else last.start() + 1
+        mended = None if last is None else self._mended(data, position, end)
+        if mended is None:
+            self.findings.dropped += 1
+        return mended or (end, None, b"")
+
+    def _mended(self, data: bytes, position: int, end: int) -> tuple[int, Event, bytes] | None:
+        """The event if its text up to ``end`` can be mended."""
+        mended = mend_name(data[position:end])
+        event = decoded(mended) if mended is not None else None
+        if event is None and end - position <= _MEND_BYTES:
+            mended = mend_quotes(data[position:end], error_at)
+            event = decoded(mended) if mended is not None else None
+        if event is None or event.ph is None or mended is None:
+            return None
+        self.findings.repaired += 1
+        self._lost = 0
+        return end, event, mended
 
     # -- what stands around the array ----------------------------------------------
 

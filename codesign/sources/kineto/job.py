@@ -47,8 +47,9 @@ def join_ranks(captures: Sequence[Capture], ranks: Sequence[int], lead: int) -> 
     if len(views) < 2:
         return Characterization(chosen.header, chosen.ops)
     found = align([v.collectives for _, _, v in views])
+    numbers = _numbers(captures)
     places = [
-        _Place(_number(r, v, captures), v, c.source.name, a)
+        _Place(numbers.get(v.label, r), v, c.source.name, a)
         for (c, r, v), a in zip(views, found, strict=True)
     ]
     own = next(p for p in places if p.view is chosen.devices[0])
@@ -63,15 +64,18 @@ def join_ranks(captures: Sequence[Capture], ranks: Sequence[int], lead: int) -> 
     return Characterization(header, _with_wait(chosen.ops, own))
 
 
-def _number(rank: int, view: DeviceView, captures: Sequence[Capture]) -> int:
-    """Rank of a device: its file's; in one merged file its own number, else its place."""
+def _numbers(captures: Sequence[Capture]) -> dict[str, int]:
+    """Ranks of the devices of one merged file: their own numbers, else their places.
+
+    Empty where the rank of a device is its file's.
+    """
     devices = captures[0].devices
     if len(captures) > 1 or len(devices) == 1:
-        return rank
+        return {}
     labels = sorted(d.label for d in devices)
     if all(label.isdecimal() and len(label) < 8 for label in labels):
-        return int(view.label)
-    return labels.index(view.label)
+        return {label: int(label) for label in labels}
+    return {label: place for place, label in enumerate(labels)}
 
 
 def _per_step_s(place: _Place, ns: np.ndarray[tuple[int], np.dtype[np.int64]]) -> float | None:

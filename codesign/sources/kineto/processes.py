@@ -59,23 +59,28 @@ def _owners(trace: Trace) -> Ints:
     kernel = trace.device["kind"] == KERNEL
     columns = ("correlation", "device", "start")
     ran, device, start = _first(*(trace.device[c][kernel] for c in columns))
-    devices, processes = len(trace.devices), int(process.max(initial=0)) + 1
-    certain = np.zeros((devices, processes))
-    likely = np.zeros((devices, processes))
     asked = np.searchsorted(ids, ran, side="right") - np.searchsorted(ids, ran, side="left")
     alone = np.flatnonzero(asked == 1)
-    np.add.at(certain, (device[alone], process[np.searchsorted(ids, ran[alone])]), 1)
-    shared = np.flatnonzero((asked > 1) & (asked == _group_sizes(ran)))
-    if shared.size:
-        mine = np.isin(ids, ran[shared])
-        order = np.lexsort((begin[mine], ids[mine]))
-        place = shared[np.lexsort((start[shared], ran[shared]))]
-        np.add.at(likely, (device[place], process[mine][order]), 1)
-    owner = np.full(devices, UNKNOWN, dtype=np.int64)
+    certain = device[alone], process[np.searchsorted(ids, ran[alone])]
+    shared = np.flatnonzero((asked > 1) & (asked == _count(ran, ran)))
+    mine = np.isin(ids, ran[shared])
+    order = np.lexsort((begin[mine], ids[mine]))
+    likely = device[shared[np.lexsort((start[shared], ran[shared]))]], process[mine][order]
+    owner = np.full(len(trace.devices), UNKNOWN, dtype=np.int64)
     for votes, share in ((likely, 0.5), (certain, _DECISIVE)):
-        known = votes.max(axis=1) > share * votes.sum(axis=1)
-        owner = np.where(known, votes.argmax(axis=1), owner)
+        _elect(owner, *votes, share)
     return owner
+
+
+def _elect(owner: Ints, device: Ints, process: Ints, share: float) -> None:
+    """Write into ``owner`` the process that has more than ``share`` of a device's votes."""
+    if not device.size:
+        return
+    span = int(process.max()) + 1
+    pairs, votes = np.unique(device * span + process, return_counts=True)
+    total = np.bincount(device, minlength=len(owner))
+    won = votes > share * total[pairs // span]
+    owner[pairs[won] // span] = pairs[won] % span
 
 
 def _first(ids: Ints, of: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
@@ -86,11 +91,6 @@ def _first(ids: Ints, of: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
     new = np.ones(len(ids), dtype=bool)
     new[1:] = (ids[1:] != ids[:-1]) | (of[1:] != of[:-1])
     return ids[new], of[new], times[order][new]
-
-
-def _group_sizes(ids: Ints) -> Ints:
-    """How often each of the ordered ids stands there."""
-    return np.searchsorted(ids, ids, side="right") - np.searchsorted(ids, ids, side="left")
 
 
 def answered(trace: Trace, graph: Bools) -> Bools:
@@ -122,4 +122,5 @@ def answered(trace: Trace, graph: Bools) -> Bools:
 
 
 def _count(ordered: Ints, ids: Ints) -> Ints:
+    """How often each id stands among the ordered ones."""
     return np.searchsorted(ordered, ids, side="right") - np.searchsorted(ordered, ids, side="left")

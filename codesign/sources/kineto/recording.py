@@ -25,21 +25,31 @@ def recording(trace: Trace) -> Bools:
         mine = launches["process"] == process
         calls = np.flatnonzero(mine & (turn != 0))
         calls = calls[np.argsort(start[calls], kind="stable")]
-        for low, high in _windows(start[calls].tolist(), turn[calls].tolist()):
-            inside |= mine & (start >= low) & (start <= high)
+        windows = _windows(start[calls].tolist(), turn[calls].tolist())
+        if not windows:
+            continue
+        low, high = np.array(windows, dtype=np.int64).T
+        at = np.searchsorted(low, start, side="right") - 1
+        inside |= mine & (at >= 0) & (start <= high[np.maximum(at, 0)])
     return inside
 
 
 def _windows(times: list[int], turns: list[int]) -> list[tuple[int, int]]:
-    """From the begin of each recording to its end; one without an end is none."""
-    windows, depth, begin = [], 0, np.iinfo(np.int64).min
+    """From the begin of each recording to its end, in order; one without an end is none."""
+    earliest = int(np.iinfo(np.int64).min)
+    windows: list[tuple[int, int]] = []
+    depth, begin = 0, earliest
     for time, turn in zip(times, turns, strict=True):
-        if depth == 0 and turn > 0:
-            begin = time
-        if depth <= 1 and turn < 0:
+        if turn > 0:
+            begin = begin if depth else time
+            depth += 1
+        elif depth:
+            depth -= 1
+            if not depth:
+                windows.append((begin, time))
+        elif not windows:
             # An end alone: the recording began before the capture did.
-            windows.append((int(begin), time))
-        depth = max(0, depth + turn)
+            windows.append((earliest, time))
     return windows
 
 

@@ -100,6 +100,9 @@ def test_other_launches_that_lack_kernels_still_count(tmp_path: Path) -> None:
     # Those of another process recorded nothing.
     other = [{**e, "pid": 200} if "Capture" in e["name"] else e for e in recorded("cuda")]
     assert coverage(read_kineto(write(tmp_path, other))) == 0.25
+    # An end without a begin, after a whole recording: nothing was recorded before it.
+    stray = [*recorded("cuda"), launch(400, 50), launch(410, 60, "cudaStreamEndCapture")]
+    assert coverage(read_kineto(write(tmp_path, stray))) == pytest.approx(2 / 3)
     late = [*recorded("cuda"), *(launch(400 + i, 50 + i) for i in range(2))]
     assert coverage(read_kineto(write(tmp_path, late))) == 0.5
 
