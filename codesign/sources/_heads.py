@@ -10,7 +10,7 @@ _XSPACE = re.compile(
 )
 TAR_MARK, TAR_AT = b"ustar", 257
 # PyTorch: {"schema": "1.0.1", ... in any order of keys; its nodes have control dependencies.
-_EXECUTION_JSON = re.compile(rb'\s*\{[^\[{]{0,2000}"schema"\s*:\s*"[^"]{1,60}"')
+_EXECUTION_JSON = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{[^\[{]{0,2000}"schema"\s*:\s*"[^"]{1,60}"')
 OTHER_FORMATS = {
     b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "zstd-compressed",
     b"BZh": "bzip2-compressed", b"\xfd7zXZ": "xz-compressed", b"SQLite format 3": "SQLite",

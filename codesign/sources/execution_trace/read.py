@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
+import codecs
 import re
 import tarfile
 import zlib
@@ -23,6 +23,7 @@ from codesign.sources.execution_trace._node import Node
 from codesign.sources.kineto.ranks import rank_of_name
 
 _MAX_BYTES = 1 << 30
+_GZIP = b"\x1f\x8b"
 _SUFFIX = re.compile(r"\.(et|json)$")
 
 
@@ -64,18 +65,29 @@ def read_execution_trace(path: str | Path) -> ExecutionTrace:
 
 def _unpacked(path: Path) -> bytes:
     content = read_bytes(path, _MAX_BYTES)
-    if content[:2] == b"\x1f\x8b":
-        try:
-            unpacker = zlib.decompressobj(wbits=31)
-            content = unpacker.decompress(content, _MAX_BYTES)
-            if not unpacker.eof:
-                cause = "over 1 GB" if unpacker.unconsumed_tail else "truncated"
-                raise DataError(f"{path}: {cause} when unpacked; expected a whole execution trace")
-        except (zlib.error, gzip.BadGzipFile) as error:
-            raise DataError(f"{path}: a damaged gzip file: {error}") from error
+    if content.startswith(_GZIP):
+        content = _gunzipped(path, content)
+    content = content.removeprefix(codecs.BOM_UTF8)
     if content[TAR_AT : TAR_AT + len(TAR_MARK)] == TAR_MARK:
         return _member(path, content)
     return content
+
+
+def _gunzipped(path: Path, packed: bytes) -> bytes:
+    """All members of a gzip file; padding and junk after them are passed over."""
+    parts, left = [], _MAX_BYTES
+    while packed.startswith(_GZIP):
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            parts.append(unpacker.decompress(packed, left + 1))
+        except zlib.error as error:
+            raise DataError(f"{path}: a damaged gzip file: {error}") from error
+        left -= len(parts[-1])
+        if left < 0 or not unpacker.eof:
+            cause = "over 1 GB" if left < 0 else "truncated"
+            raise DataError(f"{path}: {cause} when unpacked; expected a whole execution trace")
+        packed = unpacker.unused_data.lstrip(b"\0")
+    return b"".join(parts)
 
 
 def _member(path: Path, content: bytes) -> bytes:

@@ -211,6 +211,42 @@ def test_a_zipped_file_that_was_cut(tmp_path):
         read_execution_trace(path)
 
 
+PLAIN = json.dumps({"schema": "1.0.1", "nodes": [node(1), node(2, values=("t", "ODD")), node(3)]})
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [b"inf", b"-Infinity", b"NaN", b'"\x01"', b'"\xff\xfe"', b'"\\ud800"', b"null"],
+)
+def test_values_that_strict_json_refuses_cost_no_shape(trace, tmp_path, odd):
+    """PyTorch wrote infinite scalars bare, and texts as they were."""
+    path = tmp_path / "et.json"
+    path.write_bytes(PLAIN.encode().replace(b'"ODD"', odd))
+    assert flops(read(trace, execution_trace=path)) == 3 * MM
+
+
+@pytest.mark.parametrize("odd", [None, 7, {"name": None}, {"rf_id": [], "inputs": "none"}])
+def test_an_odd_node_takes_no_other_with_it(trace, tmp_path, odd):
+    path = execution(tmp_path, [node(1), odd, node(2), node(3)])
+    assert flops(read(trace, execution_trace=path)) == 3 * MM
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        b"\xef\xbb\xbf" + PLAIN.encode(),
+        b"".join(gzip.compress(PLAIN.encode()[i : i + 70]) for i in range(0, len(PLAIN), 70)),
+        gzip.compress(PLAIN.encode()[:90]) + bytes(9) + gzip.compress(PLAIN.encode()[90:]) + b"#",
+        gzip.compress(b"\xef\xbb\xbf" + PLAIN.encode()),
+    ],
+    ids=["mark", "members", "padding", "packed mark"],
+)
+def test_packing_as_programs_write_it(trace, tmp_path, packed):
+    path = tmp_path / "et.json"
+    path.write_bytes(packed)
+    assert flops(read([trace, path])) == 3 * MM
+
+
 QUIET = settings(max_examples=120,
                  suppress_health_check=[HealthCheck.function_scoped_fixture])  # fmt: skip
 SEEDS = [chakra(*(chakra_node(i, "aten::mm") for i in range(4))),
