@@ -24,7 +24,8 @@ _EXACT_US = 2.0**43
 _MAX_TEXT = 64
 # As JSON and exporters write numbers; Python's own reading takes underscores, too.
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-_MAX_COUNT = 2**50
+MAX_COUNT = 2**50
+"""No message or copy has more elements or bytes."""
 _THREE_DECIMALS = re.compile(rb"-?\d{1,15}\.\d{3}(?:,-?\d{1,15}\.\d{3})*+")
 
 
@@ -105,7 +106,7 @@ def one_count(value: int | float | str | None) -> int:
         number = int(value[:_MAX_TEXT] if isinstance(value, str) else value or 0)
     except (ValueError, OverflowError):
         return MISSING_ID
-    return number if value is not None and 0 <= number <= _MAX_COUNT else MISSING_ID
+    return number if value is not None and 0 <= number <= MAX_COUNT else MISSING_ID
 
 
 def _one_id(value: int | float | str | None) -> int:

@@ -12,6 +12,7 @@ from codesign.sources.kineto._times import Ints
 from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.join import Links
+from codesign.sources.kineto.replays import missing_kernels
 from codesign.sources.kineto.rows import Activities, clean
 from codesign.sources.kineto.steps import Steps
 from codesign.sources.kineto.timeline import Clipped
@@ -126,7 +127,26 @@ def _launches(evidence: Evidence, notes: Notes) -> float | None:
             "kernel in the capture, so idle time is overstated",
             "idle", "launch", "exposed",
         )  # fmt: skip
+    _replays(evidence, notes)
     return coverage
+
+
+def _replays(evidence: Evidence, notes: Notes) -> None:
+    trace, links, activities = evidence.trace, evidence.links, evidence.activities
+    mine = links.graph[activities.row] & (trace.device["kind"][activities.row] == KERNEL)
+    if not mine.any():
+        return
+    row = activities.row[mine]
+    missing, whole = missing_kernels(
+        links.launch[row], trace.device["name"][row], activities.start[mine],
+        activities.end[mine], (np.sort(activities.start), np.sort(activities.end)),
+    )  # fmt: skip
+    if missing > (1 - ENOUGH_LAUNCHES) * whole:
+        notes.warn(
+            f"graph replays hold {whole - missing} of the {whole} kernels that the same graphs "
+            "have in whole replays, so idle time is overstated",
+            "idle", "launch", "exposed",
+        )  # fmt: skip
 
 
 def _orphans(evidence: Evidence, kernel: np.ndarray[tuple[int], np.dtype[np.bool_]],

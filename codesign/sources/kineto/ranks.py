@@ -10,7 +10,7 @@ from codesign._common.errors import UsageError
 
 # ``rank-3``, ``rank_3``, ``rank3``; else a bare number before a dot, as in ``trace_3.json``. Before
 # a time stamp stands a process id: the profiler's own name is ``host_4711.1700000000000.pt.trace``.
-_RANK = re.compile(r"(?<![a-z])rank[-_]?(\d{1,7})(?!\d)", re.IGNORECASE)
+_RANK = re.compile(r"(?<![a-z])rank[-_.=]?(\d{1,7})(?!\d)", re.IGNORECASE)
 _NUMBER = re.compile(r"[-_](\d{1,5})\.(?!\d{10,}\.)")
 
 

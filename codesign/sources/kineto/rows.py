@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from codesign.sources.kineto import classify
-from codesign.sources.kineto._times import Ints
+from codesign.sources.kineto._times import MAX_COUNT, Ints
 from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.collectives import collective_dims, group_ranks
 from codesign.sources.kineto.events import Trace
@@ -135,7 +135,8 @@ def build_rows(
     claimed = row_of[claims[0]]
     used = claimed >= 0
     exposed = np.bincount(claimed[used], weights=claims[2][used], minlength=n)
-    size = np.maximum(trace.device["size"][activities.row[inside]], 0)
+    size = trace.device["size"][activities.row[inside]]
+    size = np.where(size <= MAX_COUNT, np.maximum(size, 0), 0)
     moved = np.bincount(row_of[inside], weights=size, minlength=n)
     deviation = _deviation(row_of[inside], activities.step[inside], length, n, steps)
     make = _RowMaker(trace)

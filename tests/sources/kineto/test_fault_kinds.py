@@ -187,7 +187,8 @@ def test_events_without_a_category_hide_no_others(tmp_path: Path) -> None:
         ("rank-3.json", 3), ("trace_3.json.gz", 3), ("rank3.pt.trace.json", 3),
         ("node_1.rank_12.json", 12), ("rank-34.Jul_15_10_52_41.1074.pt.trace.json.gz", 34),
         ("node1_4711.1700000000000.pt.trace.json.gz", None), ("trace.json", None),
-        ("franking.json", None),
+        ("franking.json", None), ("rank.3.json", 3), ("run_rank=12.json", 12),
+        ("rank.1700000000000.json", None),
     ],
 )  # fmt: skip
 def test_rank_of_a_name_and_never_the_process_id(name: str, rank: int | None) -> None:

@@ -72,3 +72,12 @@ def test_members_of_a_gzip_file_may_begin_anywhere(
     path = tmp_path / "trace.json.gz"
     path.write_bytes((b"\0" * padding).join(packed) + b"\0" * padding)
     assert read_kineto(path).header.totals["kernel_time_s"] == pytest.approx(20 * US)
+
+
+@pytest.mark.parametrize("size", [2**62, "1" * 18, 1e30, -5])
+def test_a_copy_of_impossible_size_moves_an_unknown_number(tmp_path: Path, size: object) -> None:
+    copy = {**kernel(20, 10, "Memcpy HtoD (Pinned -> Device)", bytes=size), "cat": "gpu_memcpy"}
+    char = read_kineto(write(tmp_path, [kernel(0, 10), copy]))
+    row = char.ops[char.ops["op_class"] == "copy"].iloc[0]
+    assert row["time_s"] == pytest.approx(10 * US)
+    assert row.isna()["bytes"]
