@@ -167,19 +167,27 @@ def _enclosing(trace: Trace, rows: Ints, launch: Ints) -> Ints:
     op_threads = trace.ops["thread"][rows]
     for thread in np.unique(threads):
         mine = np.flatnonzero(threads == thread)
+        # Ops are numbered as they begin; where times are in microseconds, only that tells them.
         found = innermost(
-            trace.ops["start"], trace.ops["end"], rows[op_threads == thread], times[mine]
-        )
+            trace.ops["start"], trace.ops["end"], rows[op_threads == thread], times[mine],
+            trace.ops["external"],
+        )  # fmt: skip
         result[mine] = found
     return result
 
 
-def innermost(start: Ints, end: Ints, rows: Ints, times: Ints) -> Ints:
-    """Innermost of the nested intervals ``rows`` at each time, NONE outside of all."""
+def innermost(
+    start: Ints, end: Ints, rows: Ints, times: Ints, depth: Ints | None = None
+) -> Ints:  # fmt: skip
+    """Innermost of the nested intervals ``rows`` at each time, NONE outside of all.
+
+    Of equal intervals the one of greater ``depth`` is inside, else the one that stands last.
+    """
     result = np.full(len(times), NONE, dtype=np.int64)
     if not rows.size or not len(times):
         return result
-    order = rows[np.lexsort((-end[rows], start[rows]))]
+    keys = (-end[rows], start[rows])
+    order = rows[np.lexsort(keys if depth is None else (depth[rows], *keys))]
     lows, highs = start[order], end[order]
     parent = _parents(lows.tolist(), highs.tolist())
     current = np.searchsorted(lows, times, side="right") - 1

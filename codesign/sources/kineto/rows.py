@@ -183,9 +183,9 @@ def _calls(
     if merged.any():
         ident = np.where(merged, op, len(ops["start"]) + np.arange(len(rows)))
         _, call = np.unique(ident, return_inverse=True)
-        # The longest kernel names the call.
+        # The longest kernel names the call, of equal ones the first.
         length = activities.end[inside] - activities.start[inside]
-        order = np.lexsort((-device["name"][rows], length, call))
+        order = np.lexsort((-activities.start[inside], length, call))
         last = np.flatnonzero(np.append(call[order][1:] != call[order][:-1], True))
         lead = order[last]
     else:
