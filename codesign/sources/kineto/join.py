@@ -15,8 +15,9 @@ from codesign.sources.kineto.categories import (
     OP,
 )
 from codesign.sources.kineto.classify import COMMUNICATION
+from codesign.sources.kineto.coverage import answered, asking
 from codesign.sources.kineto.events import Trace
-from codesign.sources.kineto.processes import answered, ids_by_process, mixed_processes
+from codesign.sources.kineto.processes import ids_by_process, mixed_processes
 from codesign.sources.kineto.recording import recording
 from codesign.sources.kineto.timeline import Bools
 
@@ -36,9 +37,9 @@ class Links:
     graph: Bools
     """Activities that a graph launch started: they have no op of their own."""
     asks: Bools
-    """Per launch row: a call that asks for a kernel, counted once per correlation id."""
+    """Per launch row: a call that asks for a kernel."""
     answered: Bools
-    """Per launch row: some kernel carries its correlation id."""
+    """Per launch row: its kernel is there."""
     by_external: int
     by_enclosing: int
 
@@ -54,14 +55,15 @@ def link(trace: Trace) -> Links:
         [_has(n, LAUNCH_MARKS) and not _has(n, NOT_LAUNCH_MARKS) for n in names], dtype=bool
     )
     graphs = np.array([_has(n, GRAPH_LAUNCH_MARKS) for n in names], dtype=bool)
-    launch = _launch_of(trace)
+    called = trace.launches["name"]
+    graph_launch = graphs[called] if len(called) else np.zeros(0, dtype=bool)
+    launch = _launch_of(trace, graph_launch)
     linked = launch >= 0
-    launches = trace.launches["name"]
-    replies = answered(trace, graphs[launches] if len(launches) else np.zeros(0, dtype=bool))
-    asks = _asks(trace, marks)
+    asks = asking(trace, marks)
+    replies = answered(trace, asks, graph_launch, launch)
     asks &= replies | ~recording(trace)
     graph = np.zeros(len(launch), dtype=bool)
-    graph[linked] = graphs[trace.launches["name"][launch[linked]]]
+    graph[linked] = graph_launch[launch[linked]]
     op, by_external, by_enclosing = _op_of(trace, launch, graph)
     return Links(launch, op, graph, asks, replies, by_external, by_enclosing)
 
@@ -70,56 +72,60 @@ def _has(name: str, marks: tuple[str, ...]) -> bool:
     return any(mark in name for mark in marks)
 
 
-def _launch_of(trace: Trace) -> Ints:
+def _launch_of(trace: Trace, graph_launch: Bools) -> Ints:
     """Per activity the launch with its correlation id, of the process that its device works for."""
-    found = _latest(trace, trace.device["correlation"], trace.launches["correlation"])
-    if mixed_processes(trace):
-        own = _latest(trace, *ids_by_process(trace))
-        found = np.where(own >= 0, own, found)
-    return found
+    wanted, asked = trace.device["correlation"], trace.launches["correlation"]
+    if not mixed_processes(trace):
+        return _by_id(trace, wanted, asked, graph_launch)
+    found = _by_id(trace, *ids_by_process(trace), graph_launch)
+    rest = np.where(found >= 0, MISSING_ID, wanted)
+    return np.where(found >= 0, found, _by_id(trace, rest, asked, graph_launch))
 
 
-def _latest(trace: Trace, wanted: Ints, given: Ints) -> Ints:
-    """Per activity the launch with its id (``wanted``, ``given``) that began last before it."""
-    launches = trace.launches
+def _by_id(trace: Trace, wanted: Ints, given: Ints, graph_launch: Bools) -> Ints:
+    """Per activity the launch with its id (``wanted``, ``given``).
+
+    Of several it is the one that began last before it; where as many activities have the id,
+    and the calls are the same, each has its own, in order.
+    """
+    begins, start = trace.launches["start"], trace.device["start"]
     found = np.full(len(wanted), NONE, dtype=np.int64)
     rows = np.flatnonzero(given != MISSING_ID)
     if not rows.size or not wanted.size:
         return found
-    order = rows[np.lexsort((launches["start"][rows], given[rows]))]
+    order = rows[np.lexsort((begins[rows], given[rows]))]
     ids = given[order]
     low = np.searchsorted(ids, wanted, side="left")
     high = np.searchsorted(ids, wanted, side="right")
     some = (high > low) & (wanted != MISSING_ID)
     found[some] = order[low[some]]
-    # An id that came again, or a runtime call and the driver call inside it: rare, so a loop.
-    starts = launches["start"][order]
-    for i in np.flatnonzero(some & (high - low > 1)):
-        span = starts[low[i] : high[i]]
-        place = int(np.searchsorted(span, trace.device["start"][i], side="right")) - 1
-        found[i] = order[low[i] + max(place, 0)]
+    # An id that came again, or a runtime call and the driver call inside it.
+    several = np.flatnonzero(some & (high - low > 1))
+    if not several.size:
+        return found
+    several = several[np.lexsort((start[several], wanted[several]))]
+    low, high, when = low[several], high[several], start[several]
+    first = np.flatnonzero(np.append(True, low[1:] != low[:-1]))
+    of_id = np.diff(np.append(first, len(low)))
+    mine = np.minimum(np.arange(len(low)) - np.repeat(first, of_id) + low, high - 1)
+    pair, lead = order[mine], order[low]
+    alike = (np.repeat(of_id, of_id) == high - low) & (begins[pair] <= when) & ~graph_launch[pair]
+    alike &= trace.launches["name"][pair] == trace.launches["name"][lead]
+    alike = np.repeat(np.logical_and.reduceat(alike, first), of_id)
+    found[several] = np.where(alike, pair, order[_latest(begins[order], low, high, when)])
     return found
 
 
-def _asks(trace: Trace, marks: Bools) -> Bools:
-    """Launch rows that ask for a kernel, the first of each (process, correlation id)."""
-    launches = trace.launches
-    rows = np.flatnonzero(
-        marks[launches["name"]] & (launches["correlation"] != MISSING_ID)
-        if len(marks)
-        else np.zeros(len(launches["name"]), dtype=bool)
-    )
-    asks = np.zeros(len(launches["name"]), dtype=bool)
-    if not rows.size:
-        return asks
-    process, ids = launches["process"][rows], launches["correlation"][rows]
-    if (process == process[0]).all():
-        # The usual case; ids that rise from launch to launch are all different.
-        first = None if (ids[1:] > ids[:-1]).all() else np.unique(ids, return_index=True)[1]
-    else:
-        first = np.unique(np.stack([process, ids]), axis=1, return_index=True)[1]
-    asks[rows if first is None else rows[first]] = True
-    return asks
+def _latest(begins: Ints, low: Ints, high: Ints, when: Ints) -> Ints:
+    """Per time the last place in ``low`` to ``high`` that began by then, else the first."""
+    # By bisection of all at once.
+    low, high = low.copy(), high.copy()
+    while (open_ := high - low > 1).any():
+        middle = (low + high) // 2
+        by_then = begins[middle] <= when
+        low = np.where(open_ & by_then, middle, low)
+        high = np.where(open_ & ~by_then, middle, high)
+    return low
 
 
 def _op_of(trace: Trace, launch: Ints, graph: Bools) -> tuple[Ints, int, int]:

@@ -7,7 +7,6 @@ import numpy as np
 from codesign.sources.kineto._times import MISSING_ID, Ints
 from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.events import Trace
-from codesign.sources.kineto.timeline import Bools
 
 UNKNOWN = -1
 # Share of a device's own ids that one process has to have launched for the device to be its.
@@ -91,34 +90,6 @@ def _first(ids: Ints, of: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
     new = np.ones(len(ids), dtype=bool)
     new[1:] = (ids[1:] != ids[:-1]) | (of[1:] != of[:-1])
     return ids[new], of[new], times[order][new]
-
-
-def answered(trace: Trace, graph: Bools) -> Bools:
-    """Per launch row whether a kernel carries its correlation id.
-
-    Of processes that share an id only as many are answered as there are kernels, of graph
-    launches (``graph`` per row) as there are devices with any.
-    """
-    kernels = trace.device["kind"] == KERNEL
-    ids = trace.device["correlation"][kernels]
-    launches = trace.launches
-    result: Bools = np.isin(launches["correlation"], ids)
-    if not result.any() or not mixed_processes(trace):
-        return result
-    asked, process, _ = _first(launches["correlation"], launches["process"], launches["start"])
-    place = np.arange(len(asked)) - np.searchsorted(asked, asked, side="left")
-    given = np.sort(ids)
-    on_device, _, _ = _first(ids, trace.device["device"][kernels], ids)
-    rows = np.flatnonzero(result)
-    own = launches["correlation"][rows]
-    counted = np.where(graph[rows], _count(on_device, own), _count(given, own))
-    # Pairs of id and process in order, so that each row finds its own.
-    span = int(process.max()) + 1
-    _, code = np.unique(np.concatenate([asked, own]), return_inverse=True)
-    pairs = code[: len(asked)] * span + process
-    at = np.searchsorted(pairs, code[len(asked) :] * span + launches["process"][rows])
-    result[rows] = place[at] < counted
-    return result
 
 
 def _count(ordered: Ints, ids: Ints) -> Ints:

@@ -117,3 +117,37 @@ def test_one_id_on_every_launch_hides_no_overlap(tmp_path: Path, corr: int, aske
     header = read_kineto(write(tmp_path, events)).header
     assert header.totals["kernel_time_s"] == pytest.approx(120 * US)
     assert header.quality.clipped_events == 1
+
+
+@pytest.mark.parametrize("lost", [0, 3, 7])
+def test_an_id_that_is_used_again_asks_again(tmp_path: Path, lost: int) -> None:
+    events = [launch(100 * i, 5) for i in range(10)]
+    events += [kernel(100 * i + 10, 10, corr=5) for i in range(lost, 10)]
+    char = read_kineto(write(tmp_path, events))
+    assert coverage(char) == pytest.approx((10 - lost) / 10)
+    assert char.header.totals["launch_latency_median_s"] == pytest.approx(10 * US)
+
+
+@pytest.mark.parametrize("shift_us", [0.5, 3, 4, 37])
+def test_ranks_of_one_process_number_have_their_own_launches(
+    tmp_path: Path, shift_us: float
+) -> None:
+    events = [{**e, "pid": 100} if e["cat"] == "cuda_runtime" else e for e in two_ranks(shift_us)]
+    char = read_kineto(write(tmp_path, events))
+    assert coverage(char) == 1.0
+    assert char.header.totals["launch_latency_median_s"] == pytest.approx(4 * US)
+    half = [e for e in events if e["cat"] != "kernel" or e["args"]["device"] == 0]
+    assert coverage(read_kineto(write(tmp_path, half))) == 0.5
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_call_inside_a_call_and_a_launch_that_stands_twice_ask_once(
+    tmp_path: Path, copies: int
+) -> None:
+    events: list[Event] = []
+    for i in range(5):
+        events += [launch(100 * i, i + 1, dur=20), kernel(100 * i + 30, 10, corr=i + 1),
+                   launch(100 * i + 5, i + 1, "cuLaunchKernel", cat="cuda_driver")]  # fmt: skip
+    char = read_kineto(write(tmp_path, events * copies))
+    assert coverage(char) == 1.0
+    assert char.header.totals["kernel_time_s"] == pytest.approx(50 * US)
