@@ -106,6 +106,8 @@ class Trace:
     unknown_categories: list[str]
     python_events: int
     odd_args: int
+    processes: list[str] = field(default_factory=list)
+    """Names of the processes of launches, by code."""
     sha256: str = ""
     size: int = 0
 
@@ -313,6 +315,7 @@ class TraceBuilder:
             inputs=self._inputs.values, comms=self._comms.values,
             metadata=reader.metadata, findings=reader.findings, unknown_categories=unknown,
             python_events=self._categories["python_function"], odd_args=reader.odd_args,
+            processes=[_number(pid)[:100] for pid in self._processes.values],
         )  # fmt: skip
 
 

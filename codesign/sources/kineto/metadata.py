@@ -51,6 +51,7 @@ def device_name(metadata: dict[str, msgspec.Raw], device: str) -> str | None:
     ROCm numbers devices in events apart from ``deviceProperties``; there the name is
     known only if all devices have the same.
     """
+    device = device.partition(" of process ")[0]
     entries = read(metadata, "deviceProperties", list[msgspec.Raw], [])
     # One by one: an odd entry takes no other with it.
     read_ones = (read({"": e}, "", DeviceProperties, _NO_DEVICE) for e in entries)

@@ -7,6 +7,7 @@ import numpy as np
 from codesign.sources.kineto._times import MISSING_ID, Ints
 from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.events import Trace
+from codesign.sources.kineto.timeline import TOLERATED_OVERLAP_NS
 
 UNKNOWN = -1
 # Share of a device's own ids that one process has to have launched for the device to be its.
@@ -44,6 +45,47 @@ def ids_by_process(trace: Trace) -> tuple[Ints, Ints]:
     )
     given = np.where(asked == MISSING_ID, MISSING_ID, code[len(own) :] * count + process)
     return wanted, given
+
+
+def split_devices(trace: Trace, launch: Ints) -> list[str]:
+    """Give each process a device of its own where several cannot have shared one.
+
+    Ranks that see one GPU each all call it 0. Their kernels (``launch`` per activity) then
+    overlap on one stream, which no stream does. Returns the labels of the devices that were
+    split.
+    """
+    process = np.full(len(launch), UNKNOWN, dtype=np.int64)
+    linked = launch >= 0
+    process[linked] = trace.launches["process"][launch[linked]]
+    known = np.flatnonzero(linked & (trace.device["kind"] == KERNEL))
+    if not known.size or (process[known] == process[known[0]]).all():
+        return []
+    columns = (trace.device[c][known] for c in ("start", "end", "stream", "device"))
+    start, end, stream, device = columns
+    order = np.lexsort((start, stream, device))
+    start, end, stream, device = (c[order] for c in (start, end, stream, device))
+    owner = process[known][order]
+    torn = (stream[1:] == stream[:-1]) & (device[1:] == device[:-1]) & (owner[1:] != owner[:-1])
+    torn &= end[:-1] - start[1:] >= TOLERATED_OVERLAP_NS
+    codes = np.unique(device[1:][torn])
+    for code in codes.tolist():
+        on_it = trace.device["device"] == code
+        every, votes = np.unique(owner[device == code], return_counts=True)
+        # What has no launch stays with the process that launched most.
+        lead = int(every[votes.argmax()])
+        label = trace.devices[code]
+        for one in every.tolist():
+            named = f"{label} of process {_name(trace, one)}"
+            if one == lead:
+                trace.devices[code] = named
+            else:
+                trace.device["device"][on_it & (process == one)] = len(trace.devices)
+                trace.devices.append(named)
+    return [trace.devices[code] for code in codes.tolist()]
+
+
+def _name(trace: Trace, process: int) -> str:
+    return trace.processes[process] if process < len(trace.processes) else str(process)
 
 
 def _owners(trace: Trace) -> Ints:

@@ -22,7 +22,7 @@ from codesign.sources.kineto.categories import KERNEL
 from codesign.sources.kineto.collectives import identity
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.join import Links, link
-from codesign.sources.kineto.processes import mixed_processes
+from codesign.sources.kineto.processes import mixed_processes, split_devices
 from codesign.sources.kineto.quality import (
     Evidence,
     Notes,
@@ -91,6 +91,11 @@ def examine_rank(
         )
     notes = Notes()
     links = link(trace)
+    for label in split_devices(trace, links.launch):
+        notes.warn(
+            f"several processes ran at once on one stream of a device, here {label}: each is taken "
+            "to have its own (merged ranks that see one GPU each)"
+        )
     phase = phases(trace, links)
     classes = activity_classes(trace, links, read_names(trace), phase)
     codes, branches = trace.device["device"], _branches(trace, links)

@@ -151,3 +151,35 @@ def test_a_call_inside_a_call_and_a_launch_that_stands_twice_ask_once(
     char = read_kineto(write(tmp_path, events * copies))
     assert coverage(char) == 1.0
     assert char.header.totals["kernel_time_s"] == pytest.approx(50 * US)
+
+
+@pytest.mark.parametrize("shift_us", [0.5, 3, 37])
+@pytest.mark.parametrize("first", [1, 1001])
+def test_ranks_that_each_see_one_gpu_have_a_device_each(
+    tmp_path: Path, shift_us: float, first: int
+) -> None:
+    """CUDA_VISIBLE_DEVICES makes every rank's GPU number 0, on stream 7."""
+    events = []
+    for rank, (shift, number) in enumerate([(0.0, 1), (shift_us, first)]):
+        for i in range(10):
+            begin, corr = 100 * i + shift, number + i
+            events += [launch(begin, corr, pid=100 + rank), kernel(begin + 5, 90, corr=corr)]
+    header = read_kineto(write(tmp_path, events)).header
+    assert {s.device for s in header.steps} == {"0 of process 100", "0 of process 101"}
+    assert [s.compute_s for s in header.steps] == pytest.approx([900 * US] * 2)
+    assert header.quality.clipped_events == 0
+    assert header.gpus == 2
+    assert any("merged ranks" in w for w in header.quality.warnings)
+
+
+def test_processes_that_share_a_gpu_keep_one_device(tmp_path: Path) -> None:
+    """On streams of their own, as under MPS, or one after another."""
+    events: list[Event] = []
+    for i in range(10):
+        events += [launch(100 * i, i + 1, pid=100), kernel(100 * i + 5, 40, corr=i + 1),
+                   launch(100 * i, i + 51, pid=200), kernel(100 * i + 50, 40, corr=i + 51),
+                   launch(100 * i, i + 101, pid=300),
+                   kernel(100 * i + 5, 90, corr=i + 101, stream=8)]  # fmt: skip
+    header = read_kineto(write(tmp_path, events)).header
+    assert [s.device for s in header.steps] == ["0"]
+    assert header.totals["busy_s"] == pytest.approx(900 * US)
