@@ -91,11 +91,7 @@ def examine_rank(
         )
     notes = Notes()
     links = link(trace)
-    for label in split_devices(trace, links.launch):
-        notes.warn(
-            f"several processes ran at once on one stream of a device, here {label}: each is taken "
-            "to have its own (merged ranks that see one GPU each)"
-        )
+    _separate(trace, links, notes)
     phase = phases(trace, links)
     classes = activity_classes(trace, links, read_names(trace), phase)
     codes, branches = trace.device["device"], _branches(trace, links)
@@ -111,11 +107,6 @@ def examine_rank(
         notes.warn(text)
     if len(devices) > 1:
         notes.warn(f"{len(devices)} devices in the capture; the ops are those of {lead.label}")
-    if mixed_processes(trace):
-        notes.warn(
-            "several processes use the same correlation ids (merged ranks): "
-            "a kernel is joined to a launch of the process that its device seems to work for"
-        )
     steps = len(lead.steps.names)
     rows, row_of = build_rows(trace, links, lead.activities, lead.claims, steps)
     ops = add_work(ops_frame(_placed(rows, system)))
@@ -146,6 +137,20 @@ def examine_rank(
         for d in devices
     )
     return Characterization(header, ops), views
+
+
+def _separate(trace: Trace, links: Links, notes: Notes) -> None:
+    """Tell apart what several processes did under the same numbers, and say so."""
+    for label in split_devices(trace, links.launch):
+        notes.warn(
+            f"several processes ran at once on one stream of a device, here {label}: each is taken "
+            "to have its own (merged ranks that see one GPU each)"
+        )
+    if mixed_processes(trace):
+        notes.warn(
+            "several processes use the same correlation ids (merged ranks): "
+            "a kernel is joined to a launch of the process that its device seems to work for"
+        )
 
 
 def _unknown(trace: Trace) -> str:
