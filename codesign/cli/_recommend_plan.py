@@ -65,7 +65,7 @@ def _with_steps(plan: Portfolio, texts: tuple[str, ...]) -> Portfolio:
     said = []
     for text in texts:
         lever, value = key_value("--steps", text, expected)
-        steps = tuple(_step(part.strip()) for part in value.split(","))
+        steps = tuple(_step(lever, part.strip()) for part in value.split(","))
         try:
             checked_steps(lever, steps, f"--steps {lever}")
         except DataError as error:
@@ -76,7 +76,12 @@ def _with_steps(plan: Portfolio, texts: tuple[str, ...]) -> Portfolio:
     return msgspec.structs.replace(plan, levers=levers, notes=(*plan.notes, note))
 
 
-def _step(text: str) -> float | str:
+def _step(lever: str, text: str) -> float | str:
+    """A factor, or a change or value as ``--set`` reads it: ``sm_count=160`` is 160 SMs."""
+    from codesign.hardware.levers import LEVERS
+
+    if lever in LEVERS and LEVERS[lever].counts and text.isdecimal():
+        return text
     try:
         return float(text)
     except ValueError:

@@ -257,7 +257,13 @@ def _read_gpu(path: Path, stamp: tuple[int, int], check: bool) -> Gpu:  # noqa: 
 
 @cache
 def _read_system(path: Path, stamp: tuple[int, int], check: bool) -> System:  # noqa: ARG001
-    top = Section(str(path), load_yaml(path))
+    content = load_yaml(path)
+    if "gpu" not in content and "sm_count" in content:
+        raise DataError(
+            f"{path}: describes a GPU, and a system is expected: a file beside it with "
+            f"`gpu: {path.name}`, the NVLink domain and the network, like those in hwspecs/systems"
+        )
+    top = Section(str(path), content)
     top.allow(_SYSTEM_KEYS)
     name = _name(top, path)
     gpu_name = top.text("gpu")

@@ -210,7 +210,8 @@ def _composed(study: Study, gaining: Sequence[Pick]) -> list[str]:
             how.setdefault(header.assumptions.get("kernel times", ""), []).append(name)
     heats = [inside(p.result.title) for p in gaining if p.result.lever in _HEATS]
     clock = (
-        f"; {joined(heats)} would draw more power and are projected at the same clock"
+        f"; {joined(heats)} would draw more power and {'is' if len(heats) == 1 else 'are'} "
+        "projected at the same clock"
         if heats else ""
     )  # fmt: skip
     whole = len(present)

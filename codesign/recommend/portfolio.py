@@ -13,7 +13,7 @@ from codesign._common.files import data_dir, sha256
 from codesign._common.records import convert
 from codesign._common.yamlfiles import load_yaml
 from codesign.hardware.lever_specs import NAMES
-from codesign.hardware.levers import SMALLEST_FACTOR, read_change
+from codesign.hardware.levers import LEVERS, SMALLEST_FACTOR, read_change
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -27,6 +27,8 @@ MAX_SCENARIOS = 20
 MAX_GPUS = 100_000
 LARGEST_STEP = 1000.0
 """Factor of a step; no shipped part is a thousand times another in anything."""
+AMBIGUOUS_FACTOR = 10.0
+"""From here on a bare number of SMs or of GPUs per domain is hardly meant as a factor."""
 WEIGHTS_NOTE = "weights added up to"
 _WEIGHT_TOLERANCE = 1e-6
 
@@ -316,6 +318,11 @@ def _check_step(lever: str, step: float | str, key: str) -> None:
         if change.absolute:
             return
         step = change.number
+    elif LEVERS[lever].counts and step >= AMBIGUOUS_FACTOR:
+        raise DataError(
+            f"{key}: {step:g} would be a factor, x{step:g}; write "
+            f"'{step:.0f} {LEVERS[lever].unit}' for the value, or 'x{step:g}' for the factor"
+        )
     if not SMALLEST_FACTOR <= step <= LARGEST_STEP:
         raise DataError(
             f"{key}: {step:g}, expected a factor of {SMALLEST_FACTOR:g} to {LARGEST_STEP:g}"

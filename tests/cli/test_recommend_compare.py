@@ -80,6 +80,12 @@ def test_scenarios_are_ranked_and_one_can_be_taken(portfolio: str) -> None:
     assert any("those of the scenario 'today'" in w for w in taken.warnings)
 
 
+def test_a_bare_number_of_sms_is_a_value_as_in_set(portfolio: str) -> None:
+    recs = load_recommendations(made(portfolio, "r.json", "--steps", "sm_count=160,x2"))
+    sms = next(x for x in recs.levers if x.lever == "sm_count")
+    assert [p.factor for p in sms.points] == pytest.approx([160 / 132, 2.0])  # H100: 132 SMs
+
+
 def test_what_if_options_reach_the_study(portfolio: str) -> None:
     recs = load_recommendations(made(
         portfolio, "r.json", "--steps", "hbm_bandwidth=+10%,x3", "--budget", "power=100",

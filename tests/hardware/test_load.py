@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from codesign._common.errors import DataError, UsageError
+from codesign._common.files import data_dir
 from codesign.hardware import (
     gpu_of_device,
     list_gpus,
@@ -132,6 +133,12 @@ def test_unknown_names_list_what_exists() -> None:
         load_gpu("h1000")
     with pytest.raises(UsageError, match=r"h100-sxm is a GPU, found in: hgx-h100"):
         load_system("h100-sxm")
+
+
+def test_a_gpus_file_in_place_of_a_systems_says_what_is_missing() -> None:
+    path = data_dir("hwspecs") / "gpus" / "h100-sxm.yaml"
+    with pytest.raises(DataError, match=r"describes a GPU, .* with `gpu: h100-sxm.yaml`"):
+        load_system(path)
 
 
 def test_a_file_of_ones_own(system_file: Writer) -> None:

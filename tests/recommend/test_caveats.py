@@ -100,7 +100,7 @@ def test_composed_workloads_say_what_was_never_run() -> None:
         )
     (line,) = [w for w in run(given).warnings if "composed" in w]
     assert line.startswith("all 2 workloads are composed from kernel times, each run alone")
-    assert "BF16 throughput would draw more power" in line
+    assert "BF16 throughput would draw more power and is projected at the same clock" in line
     given["serve"] = chars()["serve"]
     assert any(w.startswith("1 of 2 workloads is composed") for w in run(given).warnings)
 

@@ -73,6 +73,8 @@ def test_weights_may_be_any_scale_such_as_gpus(tmp_path: Path) -> None:
         ("5 TB/s", "5 TBs", r"levers.hbm_bandwidth\[1\]: .*converts to byte/s"),
         ('[1.5, "5 TB/s"]', "[]", "levers.hbm_bandwidth: empty; expected at least one"),
         ('[1.5, "5 TB/s"]', str([1.5] * 51), "levers.hbm_bandwidth: 51 steps, expected at most"),
+        ('hbm_bandwidth: [1.5, "5 TB/s"]', "nvlink_domain: [72]",
+         r"levers.nvlink_domain\[0\]: 72 would be a factor, x72; write '72 GPUs' for the value"),
         ("hbm_bandwidth:", "warp:", "levers.warp: unknown lever 'warp'; known: bf16_throughput"),
         ("weight: 0.25", "weight: 1.0e+308}\n  - {recipe: c, weight: 1.7e+308", "add up to more"),
         ("title: t", "title: t\ndraws: 3", "draws: 3, expected 10"),
