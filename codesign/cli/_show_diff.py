@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from codesign._common.text import counted
 from codesign._common.units import format_si
 from codesign.cli._show_views import View
 from codesign.workload.characterization import Characterization
@@ -51,7 +52,8 @@ def diff_view(paths: tuple[Path, Path], chars: tuple[Characterization, Character
 
 def _described(path: Path, char: Characterization) -> str:
     steps = char.header.quality.steps_found or 0
-    marked = f"{steps} steps by {char.header.quality.steps_by}" if steps else "no marked steps"
+    by = char.header.quality.steps_by
+    marked = f"{counted(steps, 'step')} by {by}" if steps else "no marked steps"
     return f"{path.name}: {char.header.system or 'unknown system'}, {marked}"
 
 

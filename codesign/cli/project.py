@@ -144,15 +144,23 @@ def _base(char: Characterization, path: Path, name: str | None) -> System:
     from codesign.hardware import load_system
     from codesign.projection.projector import base_system
 
+    if name is None and char.header.system is None:
+        what = ("was captured on a CPU, whose times are no GPU's; for a trial"
+                if _of_a_cpu(char) else "does not say what it was measured on;")  # fmt: skip
+        raise UsageError(f"{path}: {what} name a system with --base (see `codesign hw list`)")
     try:
         return base_system(char, load_system(name) if name else None)
     except UsageError as error:
-        if name is not None or char.header.system is None:
+        if name is not None:
             raise
         raise DataError(
             f"{path}: was measured on {char.header.system}, which the hardware library does not "
             "have; give its YAML file with --base FILE"
         ) from error
+
+
+def _of_a_cpu(char: Characterization) -> bool:
+    return (char.header.capture_method or "").endswith("on the CPU")
 
 
 def _candidate(text: str, base: System) -> System:
@@ -170,9 +178,16 @@ def _warnings(char: Characterization, proj: Projection) -> list[str]:
     from codesign.recommend.wording import percent
 
     found = []
-    if proj.movable_share < _MOST_HELD:
+    if _of_a_cpu(char):
         found.append(
-            f"only {percent(proj.movable_share)} of the step can move: ops that the model does "
+            f"captured on a CPU: its times are not those of {proj.base.name}, and neither are "
+            "these gains"
+        )
+    if proj.movable_share < _MOST_HELD:
+        share = percent(proj.movable_share)
+        found.append(
+            f"{share if share.startswith('under') else f'only {share}'} of the step can move: ops "
+            "that the model does "
             f"not cover take {percent(proj.held_share)}, idle time {percent(proj.idle_share)}; "
             "a gain near x1 says nothing about the hardware"
         )

@@ -40,6 +40,19 @@ def test_table_has_gain_interval_and_binding(char: str) -> None:
     assert "transfer" in lines[4]
 
 
+def test_times_of_a_cpu_are_not_taken_for_those_of_a_gpu(char: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "cpu.parquet")
+    run = characterization([gemm(3.0, 1e12, 1e13)], system=None)
+    run.with_header(capture_method="torch.profiler on the CPU").save(Path(path))
+    refused = _run(path, "--set", "hbm_bandwidth=+50%")
+    assert isinstance(refused.exception, UsageError)
+    assert "captured on a CPU, whose times are no GPU's" in str(refused.exception)
+    assert "--base" in str(refused.exception)
+    tried = _run(path, "--set", "hbm_bandwidth=+50%", "--base", "hgx-h100")
+    assert tried.exit_code == 0, tried.output
+    assert "captured on a CPU: its times are not those of hgx-h100" in tried.stderr
+
+
 def test_json_agrees_with_the_hand(char: str) -> None:
     result = _run(char, "--set", "hbm_bandwidth=x2", "--set", "hbm_bandwidth=x1", "--json")
     content = json.loads(result.output)
