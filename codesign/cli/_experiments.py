@@ -83,8 +83,8 @@ def lines(result: Backtest) -> list[str]:
     """The table of experiments, its confounders, and the order of levers."""
     found: list[str] = []
     if result.experiments:
-        found += [*_table([_HEADS, *(_cells(r) for r in result.experiments)]), ""]
-    found += map(_order_line, result.lever_order)
+        found += [*_table([HEADS, *(cells(r) for r in result.experiments)]), ""]
+    found += map(order_line, result.lever_order)
     return [*found, *summary(result)]
 
 
@@ -103,11 +103,12 @@ def summary(result: Backtest) -> list[str]:
     return found
 
 
-_HEADS = ("experiment", "lever", "n", "measured", "projected", "90 % interval", "inside?",
+HEADS = ("experiment", "lever", "n", "measured", "projected", "90 % interval", "inside?",
           "confounders")  # fmt: skip
 
 
-def _cells(row: ExperimentRow) -> tuple[str, ...]:
+def cells(row: ExperimentRow) -> tuple[str, ...]:
+    """A row of the table of experiments, under `HEADS`."""
     p = row.projected
     verdict = "-" if row.inside is None else "yes" if row.inside else "NO"
     notes = [*row.confounders, *([f"not projected: {row.why_not}"] if row.why_not else [])]
@@ -122,7 +123,8 @@ def _cells(row: ExperimentRow) -> tuple[str, ...]:
 
 
 def _times(value: float) -> str:
-    return f"x{value:.3g}" if value >= 10 else f"x{value:.2f}"
+    # Three decimals, as in the report: with two, a ratio just outside its interval reads as inside.
+    return f"x{value:.3g}" if value >= 10 else f"x{value:.3f}"
 
 
 def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
@@ -156,7 +158,8 @@ def _agrees(row: ExperimentRow) -> bool:
     return row.agrees is True
 
 
-def _order_line(row: LeverOrderRow) -> str:
+def order_line(row: LeverOrderRow) -> str:
+    """A workload's levers by what was measured, and whether the projection has them so."""
     from codesign._common.scores import Z_90
     from codesign.projection.experiments.order import told_apart
 
@@ -166,7 +169,7 @@ def _order_line(row: LeverOrderRow) -> str:
         text += "" if i == 0 else " > " if told_apart(row.levers[i - 1], e) else " ~ "
         text += f"{e.lever} {e.measured:+.2f} ± {Z_90 * e.measured_sd:.2f}"
         text += f" (projected {e.projected:+.2f})"
-    verdict = {True: "as measured", False: "REVERSED", None: "undecided"}[row.agrees]
+    verdict = {True: "as measured where told apart", False: "REVERSED", None: "undecided"}[row.agrees]
     wrong = "".join(f"; {a} before {b}" for a, b in row.reversed)
     return f"{row.workload}: {text}: {verdict}{wrong} ({row.note})"
 

@@ -9,6 +9,7 @@ import msgspec
 
 from codesign._common.errors import DataError
 from codesign._common.units import format_share, format_si
+from codesign.cli._experiments import HEADS, cells, order_line
 from codesign.cli._model_tables import LEVER_COLUMNS, SCORE_COLUMNS, lever_rows, score_rows
 from codesign.recommend.schema import (
     Backtest,
@@ -132,7 +133,12 @@ def _backtest(backtest: Backtest, content: dict[str, Any]) -> Summary:
                  "bias", "in 90 %", "roofline"], ops),
         ("workloads", ["workload", "source", "target", "measured", "projected [90 %]", "error",
                        "covered"], workloads),
+        ("natural experiments", list(HEADS), [list(cells(r)) for r in backtest.experiments]),
+        ("order of levers", ["measured, and projected"],
+         [[order_line(r)] for r in backtest.lever_order]),
     ]  # fmt: skip
+    # A run of experiments alone has neither ops nor workloads, and an older file none of those.
+    summary.tables = [table for table in summary.tables if table[2]]
     return summary
 
 

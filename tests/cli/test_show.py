@@ -18,6 +18,7 @@ from codesign.workload.characterization import (
     StepTimes,
 )
 from codesign.workload.schema import ops_frame
+from tests.cli.test_experiments import order, row
 from tests.recommend import cases
 
 
@@ -114,6 +115,20 @@ def test_a_backtest(tmp_path):
     for part in ("leave one out", "4.3 %", "44.0 %", "x1.360", "x1.330 [1.200, 1.500]", "-2.2 %"):
         assert part in text, part
     assert json.loads(show(path, "--json"))["kind"] == "backtest"
+
+
+def test_a_backtest_of_experiments_alone(tmp_path):
+    result = Backtest(experiments=(row("hit", True), row("miss", False)),
+                      lever_order=(order("good", ()),))  # fmt: skip
+    path = tmp_path / "experiments.json"
+    path.write_bytes(msgspec.json.encode(result))
+    text = show(path)
+    assert "op class" not in text  # no empty tables
+    missed = next(line for line in text.splitlines() if "miss" in line)
+    assert "x1.500" in missed
+    assert "x1.100 to x1.300" in missed
+    assert "NO" in missed
+    assert "good: hbm_bandwidth +0.70" in text
 
 
 def test_an_incomplete_capture_says_so_and_a_small_share_is_not_zero(tmp_path):
