@@ -169,9 +169,9 @@ def order_line(row: LeverOrderRow) -> str:
         text += "" if i == 0 else " > " if told_apart(row.levers[i - 1], e) else " ~ "
         text += f"{e.lever} {e.measured:+.2f} ± {Z_90 * e.measured_sd:.2f}"
         text += f" (projected {e.projected:+.2f})"
-    verdict = {True: "as measured where told apart", False: "REVERSED", None: "undecided"}[row.agrees]
+    words = {True: "as measured where told apart", False: "REVERSED", None: "undecided"}
     wrong = "".join(f"; {a} before {b}" for a, b in row.reversed)
-    return f"{row.workload}: {text}: {verdict}{wrong} ({row.note})"
+    return f"{row.workload}: {text}: {words[row.agrees]}{wrong} ({row.note})"
 
 
 def check(result: Backtest, conditions: Sequence[Condition] = ()) -> None:
