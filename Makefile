@@ -8,7 +8,8 @@
 
 SHELL     := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
-.DELETE_ON_ERROR:
+# No .DELETE_ON_ERROR: codesign writes a file wholly or not at all, and a step that fails must not
+# take the last good report with it, nor the one that says which check failed.
 .SUFFIXES:
 
 # Steps that do not wait for each other run side by side, one core each.
@@ -72,6 +73,9 @@ FIT_WITH          := $(call remember,$(BUILD)/.fit.options,$(FIT_FLAGS))
 BACKTEST_WITH     := $(call remember,$(BUILD)/.backtest.options,$(BACKTEST_FLAGS))
 RECOMMEND_WITH    := $(call remember,$(OUT)/.options,$(PORTFOLIO_FILE) $(SYSTEM) $(RECOMMEND_FLAGS))
 endif
+
+# After a step whose check failed (--fail-on): what it wrote stays, and is made anew next time.
+or_again = || { code=$$?; touch $(1); exit $$code; }
 
 py = $(shell find $(1) -name '*.py' -o -name '*.yaml')
 HARDWARE_FILES  := $(call py,hwspecs codesign/hardware codesign/_common)
@@ -157,10 +161,12 @@ $(MODEL): $(MODEL_FILES) $(FIT_WITH) $(VENV)/.installed
 # Whole workloads are scored too, so it depends on every shipped recipe; the models that it
 # scores do not, and are kept.
 $(BACKTEST): $(MODEL_FILES) $(call py,codesign/projection) $(wildcard reports/workloads/*.yaml) $(BACKTEST_WITH) $(VENV)/.installed
-	$(CODESIGN) backtest --force -o $@ --models $(BUILD)/backtest-models $(BACKTEST_FLAGS)
+	$(CODESIGN) backtest --force -o $@ --models $(BUILD)/backtest-models $(BACKTEST_FLAGS) \
+	  $(call or_again,$(BACKTEST_WITH))
 
 $(OUT)/index.html $(OUT)/report.md $(OUT)/recommendations.json &: \
   $(PORTFOLIO_FILE) $(SYSTEM_FILES) $(INPUTS) $(PARQUET) $(MODEL) $(BACKTEST) $(RECOMMEND_FILES) $(RECOMMEND_WITH)
 	$(CODESIGN) recommend $(PORTFOLIO_FILE) --system $(SYSTEM) --model $(MODEL) --backtest $(BACKTEST) \
 	  --characterizations $(CHARS) --force \
-	  -o $(OUT)/recommendations.json -o $(OUT)/report.md -o $(OUT)/index.html $(RECOMMEND_FLAGS)
+	  -o $(OUT)/recommendations.json -o $(OUT)/report.md -o $(OUT)/index.html $(RECOMMEND_FLAGS) \
+	  $(call or_again,$(RECOMMEND_WITH))

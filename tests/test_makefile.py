@@ -42,11 +42,13 @@ def own(tmp_path: Path) -> Path:
     return folder
 
 
-def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def make(
+    folder: Path, *arguments: str, dry: bool = True
+) -> subprocess.CompletedProcess[str]:  # fmt: skip
     there = folder.parent
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MAKE")}
     return subprocess.run(
-        ["make", "-n", f"VENV={there}/venv", f"BUILD={there}/build",
+        ["make", *(["-n"] if dry else []), f"VENV={there}/venv", f"BUILD={there}/build",
          f"OUT={there}/out", *arguments],
         capture_output=True, check=False, text=True, env=environment, cwd=ROOT,
     )  # fmt: skip
@@ -158,6 +160,31 @@ def test_only_what_depends_on_a_file_is_made_again(
         later = time.time() + 300
         os.utime(own / touched, (later, later))
     assert {words[1] for words in plan(own, *arguments)} == expected
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_step_that_fails_leaves_the_report_and_is_run_again(own: Path, writes: bool) -> None:
+    arguments = ["report", f"PORTFOLIO={own}/fleet.yaml"]
+    _done(own, *arguments)
+    past = time.time() - 300
+    for path in own.parent.rglob("*"):
+        os.utime(path, (past, past))
+    reports = [own.parent / "out" / n for n in ("index.html", "report.md", "recommendations.json")]
+    for path in reports:
+        os.utime(path, (past - 60, past - 60))
+    command = own.parent / "venv" / "bin" / "codesign"
+    command.parent.mkdir()
+    wrote = f"touch {own.parent}/out/*.*; " if writes else ""
+    command.write_text(
+        f"#!/bin/sh\n[ $1 = recommend ] && {{ {wrote}exit 5; }}\n"
+        'while [ $# -gt 0 ]; do [ "$1" = -o ] && touch "$2"; shift; done\n'
+    )
+    command.chmod(0o755)
+    result = make(own, *arguments, dry=False)
+    assert "Error 5" in result.stderr
+    assert all(path.exists() for path in reports)
+    # What the check refused is not up to date, however new its files are.
+    assert [words[1] for words in plan(own, *arguments)] == ["recommend"]
 
 
 @pytest.mark.parametrize("argument", ["SYSTEM=none.yaml", "PORTFOLIO=none.yaml", "PORTFOLIO=none"])
