@@ -174,7 +174,8 @@ def test_a_step_that_fails_leaves_the_report_and_is_run_again(own: Path, writes:
         os.utime(path, (past - 60, past - 60))
     command = own.parent / "venv" / "bin" / "codesign"
     command.parent.mkdir()
-    wrote = f"touch {own.parent}/out/*.*; " if writes else ""
+    # Two files of one tick of the file system's clock are of one age to make.
+    wrote = f"touch {own.parent}/out/*.*; sleep 0.1; " if writes else ""
     command.write_text(
         f"#!/bin/sh\n[ $1 = recommend ] && {{ {wrote}exit 5; }}\n"
         'while [ $# -gt 0 ]; do [ "$1" = -o ] && touch "$2"; shift; done\n'
