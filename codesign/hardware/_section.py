@@ -61,6 +61,8 @@ class Section:
     def choice(self, key: str, allowed: Sequence[str], default: str) -> str:
         """One of ``allowed``."""
         value = self.values.get(key, default)
+        if key not in self.values and default not in allowed:
+            raise DataError(f"{self.place(key)}: missing; expected one of {', '.join(allowed)}")
         if value not in allowed:
             raise DataError(f"{self.place(key)}: {quoted(value)}; allowed: {', '.join(allowed)}")
         return str(value)

@@ -140,6 +140,7 @@ def test_a_users_value_goes_over_the_shipped_one(tmp_path: Path) -> None:
     [
         ("hbm_prise: {value: 1}", "hbm_prise: unknown key; allowed:"),
         ("hbm_price: {value: 1, evidence: modelled}", "hbm_price.source: expected text"),
+        ("hbm_price: {value: 1, source: x}", "evidence: missing; expected one of measured"),
         ("hbm_price: {value: 1, evidence: sure, source: x}", "evidence: 'sure'; allowed: measured"),
         ("hbm_price: {value: 1, unit: EUR/GB, evidence: assumed, source: x}", "expected 'USD/GB'"),
         ("hbm_price: {value: -1, evidence: assumed, source: x}", "expected a number of 0 or more"),
