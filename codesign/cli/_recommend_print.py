@@ -11,7 +11,7 @@ from codesign._common.text import printable
 
 if TYPE_CHECKING:
     from codesign.recommend.change_records import Changes, Scenario, ScenarioRank
-    from codesign.recommend.schema import Recommendations
+    from codesign.recommend.schema import Recommendation, Recommendations
 
 
 def ranking(recs: Recommendations) -> None:
@@ -28,7 +28,7 @@ def ranking(recs: Recommendations) -> None:
         said = r.status not in ("refused", "not_studied")
         table.append((str(r.rank), r.headline, r.label, f"x{r.gain.value:.3f}" if said else "-",
                       f"[{r.gain.lo:.3f}, {r.gain.hi:.3f}]" if said else "-", best,
-                      r.status.replace("_", " "),
+                      _status(r),
                       r.ranked_by.partition(" (")[0]))  # fmt: skip
     _table(table)
     for s in recs.software:
@@ -46,6 +46,13 @@ def ranking(recs: Recommendations) -> None:
         scenarios(recs.scenarios)
     if recs.changes is not None:
         changes(recs.changes)
+
+
+def _status(r: Recommendation) -> str:
+    """The status, with a verdict that puts an identified lever behind ones that gain less."""
+    behind = r.verdict in ("marginal", "uncertain", "over_budget", "contradicted")
+    words: list[str] = [r.status, *([str(r.verdict)] if behind and r.verdict != r.status else [])]
+    return ", ".join(word.replace("_", " ") for word in words)
 
 
 def scenarios(found: Sequence[Scenario]) -> None:

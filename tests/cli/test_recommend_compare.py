@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import openpyxl
@@ -78,6 +79,14 @@ def test_scenarios_are_ranked_and_one_can_be_taken(portfolio: str) -> None:
     taken = load_recommendations(made(portfolio, "t.json", "--scenario", "today"))
     assert [w.weight for w in taken.workloads] == [0.75, 0.25]
     assert any("those of the scenario 'today'" in w for w in taken.warnings)
+
+
+def test_a_lever_over_the_budget_says_so_in_its_line(portfolio: str) -> None:
+    printed = _run(portfolio, "--steps", "hbm_bandwidth=x2", "--budget", "power=1").stdout
+    line = next(x for x in printed.splitlines() if re.search(r"^\d+ +HBM bandwidth", x))
+    assert "over budget" in line
+    free = _run(portfolio, "--steps", "hbm_bandwidth=x2").stdout
+    assert "over budget" not in free
 
 
 def test_a_bare_number_of_sms_is_a_value_as_in_set(portfolio: str) -> None:
