@@ -33,6 +33,11 @@ ASSUMPTIONS = {
     "power": f"sustained clock ~ power^{POWER_CLOCK_EXPONENT:.3g}, on tensor-bound time only",
     "lasting_clock": f"multiplies of milliseconds hold a clock ~ (watts / (peak x energy of a FLOP "
     f"x clock^2))^{POWER_CLOCK_EXPONENT:.3g}; energies by process",
+    "highest_clock": "multiplies that no limit on power slows run at the device's highest clock; "
+    "an announced part's is that of its peaks",
+    "block_scaling": "where instructions scale blocks and no GPU of the fit does, fp8_block "
+    "multiplies at bf16's rates; its cast is as fitted",
+    "mla_cache": "with tensor memory MLA over an fp8 cache multiplies in fp8",
     "sm_clock": "tensor-bound time follows a lever's clock by half, 0 to 1 drawn: power limits",
     "launch_latency": "fixed time of the smallest kernel; the fitted launches scale it",
     "hbm_efficiency": "prior 0.87 +- 5 %, from published STREAM triads on A100, H100, H200",

@@ -98,7 +98,8 @@ class SensitivityModel:
 
         ``shared_sd``, ``region_sd`` and ``own_sd`` (log scale) split the interval: what the ops
         of a class have in common on a GPU, what neighbouring shapes have, what is an op's own.
-        Kernels of a family that no training GPU ran are ``assumed`` to be like the nearest.
+        Kernels of a family that no training GPU ran are ``assumed`` to be like the nearest, and
+        so are rates that another precision lends (`OpModel.lender`).
         """
         if system.gpu.name in self.trained_on and not in_sample:
             raise LeakageError(
@@ -119,7 +120,8 @@ class SensitivityModel:
             values[part.rows] = np.exp(band)
             split[part.rows] = np.column_stack([found.shared_sd, found.region_sd, found.own_sd])
             tier[part.rows] = np.where(found.transferred, "transfer", "spec-only")
-            evidence[part.rows] = "assumed" if part.strange else "modelled"
+            lent = part.lent and scales_blocks(system.gpu.architecture)
+            evidence[part.rows] = "assumed" if part.strange or lent else "modelled"
         for index, name in enumerate(("time_s", "time_lo_s", "time_hi_s")):
             out.insert(index, name, values[:, index])
         return out.assign(

@@ -88,3 +88,15 @@ def test_long_block_scaled_multiplies_on_parts_that_scale_in_hardware(db, model,
     ops = ops.reset_index(drop=True)
     ratio = model.times(ops, [system_of_gpu(gpu)])[0] / ops["time_s"].to_numpy(float)
     assert np.median(ratio) == pytest.approx(1.0, abs=0.13)
+
+
+def test_lent_rates_are_an_assumption(db, model) -> None:
+    ops = db.training_ops("b200-sxm", "gemm")
+    ops = ops[ops["precision"].isin(["bf16", "fp8_block"])].iloc[::500].reset_index(drop=True)
+    block = (ops["precision"] == "fp8_block").to_numpy(bool)
+    assert block.any()
+    assert not block.all()
+    for gpu, expected in (("b200-sxm", "assumed"), ("h200-sxm", "modelled")):
+        found = model.predict(ops, system_of_gpu(gpu))["evidence"].to_numpy()
+        assert set(found[block]) == {expected}
+        assert set(found[~block]) == {"modelled"}

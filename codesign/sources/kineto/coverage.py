@@ -62,8 +62,10 @@ def answered(trace: Trace, asks: Bools, graph: Bools, launch: Ints) -> Bools:
         return result
     place = np.arange(len(own)) - np.searchsorted(own, own, side="left")
     joined, device = launch[kernels], trace.device["device"][kernels]
-    replays = np.maximum(_count(_distinct(ids, joined), own), _count(_distinct(ids, device), own))
-    result[rows] = place < np.where(graph[rows], replays, _count(np.sort(ids), own))
+    replays = np.maximum(
+        occurrences(_distinct(ids, joined), own), occurrences(_distinct(ids, device), own)
+    )
+    result[rows] = place < np.where(graph[rows], replays, occurrences(np.sort(ids), own))
     return result
 
 
@@ -83,6 +85,6 @@ def _distinct(ids: Ints, of: Ints) -> Ints:
     return found
 
 
-def _count(ordered: Ints, ids: Ints) -> Ints:
+def occurrences(ordered: Ints, ids: Ints) -> Ints:
     """How often each id stands among the ordered ones."""
     return np.searchsorted(ordered, ids, side="right") - np.searchsorted(ordered, ids, side="left")

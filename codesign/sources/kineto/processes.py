@@ -6,6 +6,7 @@ import numpy as np
 
 from codesign.sources.kineto._times import MISSING_ID, Ints
 from codesign.sources.kineto.categories import KERNEL
+from codesign.sources.kineto.coverage import occurrences
 from codesign.sources.kineto.events import Trace
 from codesign.sources.kineto.timeline import TOLERATED_OVERLAP_NS
 
@@ -100,10 +101,10 @@ def _owners(trace: Trace) -> Ints:
     kernel = trace.device["kind"] == KERNEL
     columns = ("correlation", "device", "start")
     ran, device, start = _first(*(trace.device[c][kernel] for c in columns))
-    asked = np.searchsorted(ids, ran, side="right") - np.searchsorted(ids, ran, side="left")
+    asked = occurrences(ids, ran)
     alone = np.flatnonzero(asked == 1)
     certain = device[alone], process[np.searchsorted(ids, ran[alone])]
-    shared = np.flatnonzero((asked > 1) & (asked == _count(ran, ran)))
+    shared = np.flatnonzero((asked > 1) & (asked == occurrences(ran, ran)))
     mine = np.isin(ids, ran[shared])
     order = np.lexsort((begin[mine], ids[mine]))
     likely = device[shared[np.lexsort((start[shared], ran[shared]))]], process[mine][order]
@@ -132,8 +133,3 @@ def _first(ids: Ints, of: Ints, times: Ints) -> tuple[Ints, Ints, Ints]:
     new = np.ones(len(ids), dtype=bool)
     new[1:] = (ids[1:] != ids[:-1]) | (of[1:] != of[:-1])
     return ids[new], of[new], times[order][new]
-
-
-def _count(ordered: Ints, ids: Ints) -> Ints:
-    """How often each id stands among the ordered ones."""
-    return np.searchsorted(ordered, ids, side="right") - np.searchsorted(ordered, ids, side="left")
