@@ -65,6 +65,8 @@ class WorkloadBacktestRow(msgspec.Struct, frozen=True):
     """Share of the source's step time whose rows were measured on both sides and so decide."""
     note: str = ""
     """What was left out of the comparison, and why."""
+    framework: str = "trtllm"
+    """Whose kernels both sides were composed from."""
 
 
 class ExperimentRow(msgspec.Struct, frozen=True):

@@ -147,7 +147,7 @@ def _scored(
             model = held_out.model(split.train, framework)
             ops += scoring.score_split(cached, model, split, framework, most, note=progress.say)
             if not ops_only:
-                workloads += _workloads(db, model, split.targets, progress.say)
+                workloads += _workloads(db, model, split.targets, framework, progress.say)
         if not ops_only and framework == asked.FRAMEWORK:
             tested = asked.unseen(db, held_out, [s.train for s in protocol.splits], progress.say)
     amount = "whole tables" if most is None else f"at most {most} rows a group"
@@ -224,7 +224,7 @@ def _condition(text: str, metrics: tuple[str, ...] = _METRICS) -> Condition:
 
 
 def _workloads(
-    db: Any, model: Any, targets: tuple[str, ...], note: Callable[[str], None]
+    db: Any, model: Any, targets: tuple[str, ...], framework: str, note: Callable[[str], None]
 ) -> list[WorkloadBacktestRow]:
     """Whole workloads projected onto ``targets`` by a model that has not seen them."""
     from codesign.hardware import load_system
@@ -232,7 +232,9 @@ def _workloads(
 
     pairs = [p for p in DEFAULT_PAIRS if load_system(p[1]).gpu.name in targets]
     note("score whole workloads")
-    return list(workload_backtest(db, model, pairs, note=note)) if pairs else []
+    if not pairs:
+        return []
+    return list(workload_backtest(db, model, pairs, note=note, framework=framework))
 
 
 def _json(result: Backtest) -> str:

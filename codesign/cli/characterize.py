@@ -61,6 +61,8 @@ if TYPE_CHECKING:
               help="Rank whose ops are kept; by default the lowest.")  # fmt: skip
 @click.option("--allow-extrapolation", is_flag=True,
               help="Estimate shapes outside the measured ones, labelled so.")  # fmt: skip
+@click.option("--framework", type=click.Choice(["trtllm", "vllm", "sglang"]),
+              help="Whose measured kernels compose a recipe; by default trtllm.")  # fmt: skip
 @click.option("--allow-truncated", is_flag=True, help="Read a trace that was cut short.")
 @click.option("--repair", is_flag=True, help="Drop or mend malformed events, and count them.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.parquet",
@@ -80,6 +82,7 @@ def command(
     workload: str | None,
     rank: int | None,
     allow_extrapolation: bool,
+    framework: str | None,
     allow_truncated: bool,
     repair: bool,
     output: Path | None,
@@ -121,7 +124,9 @@ def command(
             "--rank": rank is not None, "--allow-truncated": allow_truncated, "--repair": repair,
             "--execution-trace": bool(executions), "--ncu": bool(counters),
         },
-        "--recipe": {"--allow-extrapolation": allow_extrapolation},
+        "--recipe": {
+            "--allow-extrapolation": allow_extrapolation, "--framework": framework is not None,
+        },
         "-- COMMAND": dict.fromkeys(live.given(), True),
         "--from or -- COMMAND": {"--workload": workload is not None},
     })  # fmt: skip
@@ -145,7 +150,7 @@ def command(
     text = f"composing {recipe} from measured kernels" if recipe else "reading"
     with Progress(text, quiet) as progress:
         if recipe is not None:
-            result = _compose(recipe, system, allow_extrapolation)
+            result = _compose(recipe, system, allow_extrapolation, framework or "trtllm")
         else:
             from codesign.sources import read
 
@@ -192,12 +197,14 @@ def _inputs(recipe: str | None, traces: list[Path]) -> list[Path]:
     return [*traces, Path(recipe)] if recipe is not None else traces
 
 
-def _compose(recipe: str, system: str | None, allow_extrapolation: bool) -> Characterization:
+def _compose(
+    recipe: str, system: str | None, allow_extrapolation: bool, framework: str
+) -> Characterization:
     from codesign.sources.compose import compose
     from codesign.sources.perfdb import PerfDB
     from codesign.workload.recipe import load_recipe
 
-    return compose(load_recipe(recipe), PerfDB(), system, allow_extrapolation)
+    return compose(load_recipe(recipe), PerfDB(), system, allow_extrapolation, framework)
 
 
 def _print_recipes() -> None:

@@ -15,6 +15,7 @@ from codesign.hardware import load_system
 from codesign.projection.projector import project
 from codesign.projection.step import step_of
 from codesign.sensitivity.blind import unmeasured
+from codesign.sensitivity.training import HOST_BOUND
 from codesign.workload.characterization import Characterization
 
 if TYPE_CHECKING:
@@ -53,11 +54,13 @@ def workload_backtest(
     draws: int = 200,
     seed: int = 0,
     note: Callable[[str], None] = lambda _: None,
+    framework: str = "trtllm",
 ) -> tuple[WorkloadBacktestRow, ...]:
     """Projected against measured gain of every recipe over every pair of systems.
 
     ``model`` was fitted without the targets: pairs whose target it has seen are left
-    out, so pass each fit of a protocol in turn. ``recipes`` default to those shipped.
+    out, so pass each fit of a protocol in turn. ``recipes`` default to those shipped;
+    ``framework``, whose kernels compose them, is that of the fit.
     A recipe that cannot be composed on both sides, or of which too little is
     measured, is left out; ``note`` is told why.
     """
@@ -77,11 +80,11 @@ def workload_backtest(
         for source, target in usable:
             for system in (source, target):
                 if system.name not in composed:
-                    composed[system.name] = _compose(recipe, db, system, note)
+                    composed[system.name] = _compose(recipe, db, system, framework, note)
             here, there = composed[source.name], composed[target.name]
             if here is None or there is None:
                 continue
-            row = score(here, there, model, joint, source, target)
+            row = score(here, there, model, joint, source, target, framework)
             if row is None:
                 note(f"{recipe.name}: {source.name} -> {target.name}: too little measured on both")
             else:
@@ -90,12 +93,12 @@ def workload_backtest(
 
 
 def _compose(
-    recipe: Recipe, db: PerfDB, system: System, note: Callable[[str], None]
+    recipe: Recipe, db: PerfDB, system: System, framework: str, note: Callable[[str], None]
 ) -> Characterization | None:
     from codesign.sources.compose import compose
 
     try:
-        return compose(recipe, db, system)
+        return compose(recipe, db, system, framework=framework)
     except DataError as error:
         note(f"{recipe.name}: not composed on {system.name}: {error}")
         return None
@@ -103,10 +106,10 @@ def _compose(
 
 def score(
     here: Characterization, there: Characterization, model: Any, joint: Any,
-    source: System, target: System,
+    source: System, target: System, framework: str = "trtllm",
 ) -> WorkloadBacktestRow | None:  # fmt: skip
     """One workload, source to target; None if too little was measured on both sides."""
-    decides = shared_rows(here, there)
+    decides = shared_rows(here, there, framework)
     whole = step_of(here)
     share = float(whole.exposed_s[decides].sum()) / whole.step_time_s
     if share < MIN_SHARE:
@@ -119,12 +122,14 @@ def score(
         workload=here.header.workload, source=source.name, target=target.name,
         measured_gain=measured, projected_gain=gain, error=gain.value / measured - 1,
         covered=gain.lo <= measured <= gain.hi, trained_on=tuple(model.trained_on),
-        scored_share=share, note=_left_out(here, there, decides),
+        scored_share=share, note=_left_out(here, there, decides), framework=framework,
     )  # fmt: skip
 
 
-def shared_rows(here: Characterization, there: Characterization) -> NDArray[np.bool_]:
-    """(ops,) rows whose times were measured on both sides.
+def shared_rows(
+    here: Characterization, there: Characterization, framework: str = "trtllm"
+) -> NDArray[np.bool_]:
+    """(ops,) rows whose times were measured on both sides, and are the GPU's, not the host's.
 
     Raises DataError if the two are not the same ops in the same order.
     """
@@ -135,7 +140,11 @@ def shared_rows(here: Characterization, there: Characterization) -> NDArray[np.b
             f"{there.header.system}; a backtest compares the same ops"
         )
     sides = [c.ops["evidence"].isin(DECIDES).to_numpy(dtype=bool) for c in (here, there)]
-    return np.asarray(sides[0] & sides[1])
+    hosts = [
+        (here.ops["op_class"].eq(op_class) & here.ops["precision"].eq(precision)).to_numpy(bool)
+        for whose, op_class, precision in HOST_BOUND if whose == framework
+    ]  # fmt: skip
+    return np.asarray(np.logical_and.reduce([*sides, *(~host for host in hosts)]))
 
 
 def restricted(char: Characterization, rows: NDArray[np.bool_]) -> Characterization:

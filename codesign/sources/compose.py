@@ -37,9 +37,11 @@ def compose(
     db: PerfDB,
     system: System | str | None = None,
     allow_extrapolation: bool = False,
+    framework: str = "trtllm",
 ) -> Characterization:
     """The recipe's step on ``system`` (by default the recipe's own), from measured kernels.
 
+    ``framework`` is whose kernels: ``trtllm``, ``sglang`` or ``vllm``.
     Every row says whether its time is measured, interpolated, extrapolated, modelled
     or assumed. Raises UsageError if the system's GPU has no tables, DataError if a
     shape lies outside the measured ones and neither the recipe nor the caller allows
@@ -54,9 +56,11 @@ def compose(
         )
     allow = allow_extrapolation or recipe.extrapolation == "allow"
     try:
-        measured = db.measured(build_ops(recipe), target, allow_extrapolation=allow)
+        measured = db.measured(
+            build_ops(recipe), target, allow_extrapolation=allow, framework=framework
+        )
     except DataError as error:
-        raise DataError(f"recipe {recipe.name}: {error}") from error
+        raise DataError(f"recipe {recipe.name} ({framework}): {error}") from error
     ops = _with_exposure(measured.ops, recipe)
     busy_s = float(ops["exposed_s"].sum())
     bubble_s = recipe.bubble_ratio * busy_s

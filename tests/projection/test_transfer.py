@@ -101,6 +101,18 @@ def test_only_rows_measured_on_both_sides_decide() -> None:
     assert row.covered == (row.projected_gain.lo <= row.measured_gain <= row.projected_gain.hi)
 
 
+def test_times_of_the_host_do_not_decide() -> None:
+    """vLLM's fp8_block GEMMs have floors of 57 to 259 us: no GPU's."""
+    rows = _rows(1.0)
+    rows[0] |= {"precision": "fp8_block"}
+    here = characterization(rows)
+    assert rows[0]["op_class"] == "gemm"
+    assert shared_rows(here, here, "trtllm")[0]
+    assert not shared_rows(here, here, "vllm")[0]
+    others = shared_rows(here, here, "vllm")[1:]
+    assert (others == shared_rows(here, here, "trtllm")[1:]).all()
+
+
 def test_a_workload_that_was_hardly_measured_is_not_scored() -> None:
     here = characterization(_rows(1.0, guess=100.0))
     assert score(here, here, MODEL, MODEL.draws(10, 0), BASE, OTHER) is None

@@ -203,10 +203,29 @@ def test_a_part_that_only_bears_a_measured_name_is_told(db):
     assert plain.header.step_time_s == told.header.step_time_s
 
 
+@pytest.mark.parametrize("framework", ["sglang", "vllm"])
+def test_a_recipe_is_composed_from_the_kernels_of_a_framework(db, shipped, framework):
+    own = composed(db, DECODE, framework=framework)
+    usual = shipped[DECODE]
+    assert own.header.software["gemm_perf"].startswith(framework)
+    assert usual.header.software["gemm_perf"].startswith("trtllm")
+    assert any(f"/{framework}/" in s.name for s in own.header.sources)
+    # The same work at much the same speed: libraries differ, the GPU does not.
+    assert own.ops["flops"].sum() == usual.ops["flops"].sum()
+    ratio = own.header.step_time_s / usual.header.step_time_s
+    assert ratio != 1.0
+    assert 0.7 < ratio < 1.4
+
+
+def test_what_a_framework_did_not_measure_is_said(db):
+    with pytest.raises(DataError, match=r"recipe deepseek.*\(vllm\): .*no measured context_mla"):
+        composed(db, DEEPSEEK, framework="vllm")
+
+
 def test_errors_name_the_recipe(db):
     from codesign.sources.compose import compose
 
     with pytest.raises(DataError, match=f"recipe {DECODE}: system: unknown system 'x'"):
         compose(replace(load_recipe(DECODE), system="x"), db)
-    with pytest.raises(DataError, match=f"recipe {DECODE}: .*outside the measured range"):
+    with pytest.raises(DataError, match=rf"recipe {DECODE} \(trtllm\): .*outside the measured range"):
         compose(replace(load_recipe(DECODE), batch=10**7), db)

@@ -252,11 +252,14 @@ def _comparable(stem: str, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that one curve over bytes can hold.
 
     NCCL: two-byte elements, since sums of int8 take other paths. DeepEP: its default
-    of 20 SMs. Exchanges: the commonest top-k; kernels differ by hidden size and
+    of 20 SMs. Custom all_reduce: as CUDA graphs launch it, which serving does. Exchanges: the commonest top-k; kernels differ by hidden size and
     number of experts far less than by bytes, so those are pooled.
     """
     if stem == "nccl_perf":
         return rows[rows["precision"] == "bf16"]
+    if stem == "custom_allreduce_perf":
+        graphs = np.asarray(rows["kernel"].str.endswith("_graph"), dtype=bool)
+        return rows[graphs] if graphs.any() else rows
     if stem == "wideep_deepep_normal_perf":
         rows = rows[np.asarray(rows["kernel"].str.endswith("sms=20"), dtype=bool)]
     if "topk" in rows:

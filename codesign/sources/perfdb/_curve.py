@@ -37,13 +37,15 @@ class Curve:
     time_s: Floats
 
     @classmethod
-    def of(cls, x: Floats, time_s: Floats) -> Curve:
-        """Sorted by ``x``; repeats of an ``x`` become their median."""
+    def of(
+        cls, x: Floats, time_s: Floats, repeats: Callable[[Floats], float | np.floating] = np.median
+    ) -> Curve:
+        """Sorted by ``x``; repeats of an ``x`` become one time: by default their median."""
         order = np.argsort(x, kind="stable")
         x, time_s = x[order], time_s[order]
         unique, start = np.unique(x, return_index=True)
         if len(unique) < len(x):
-            time_s = np.array([np.median(part) for part in np.split(time_s, start[1:])])
+            time_s = np.array([repeats(part) for part in np.split(time_s, start[1:])])
         return cls(unique.astype(float), time_s.astype(float))
 
     def covers(self, x: float) -> bool:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from codesign.hardware.model import BYTES_PER_ELEMENT
@@ -57,7 +58,8 @@ class MoeTable:
         curves = {}
         for key, part in rows.groupby(list(Shape._fields), sort=True):
             x, t = (part[c].to_numpy(dtype=float) for c in ("m", "time_s"))
-            curves[Shape(*(int(str(value)) for value in key))] = Curve.of(x, t)
+            # Of several kernels that were measured, the one that an autotuner would take.
+            curves[Shape(*(int(str(value)) for value in key))] = Curve.of(x, t, np.min)
         table = cls(
             curves, MATRICES[fused], BYTES_PER_ELEMENT[precision], distribution == "balanced",
             float(rows["time_s"].min()), 1.0, 1.0, source,

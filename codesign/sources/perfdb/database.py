@@ -92,8 +92,7 @@ class PerfDB:
         """
         if op_class not in CLASS_TABLES:
             raise UsageError(one_of("op class with measured kernels", op_class, [*CLASS_TABLES]))
-        if framework not in FRAMEWORKS:
-            raise UsageError(one_of("framework", framework, FRAMEWORKS))
+        _check(framework)
         parts = []
         for stem in CLASS_TABLES[op_class]:
             data = self.table(gpu, stem, framework)
@@ -110,8 +109,9 @@ class PerfDB:
         return add_work(ops_frame(rows.assign(**absent)))
 
     def measure(
-        self, ops: pd.DataFrame, gpu: str | System, allow_extrapolation: bool = False
-    ) -> pd.DataFrame:
+        self, ops: pd.DataFrame, gpu: str | System, allow_extrapolation: bool = False,
+        framework: str = "trtllm",
+    ) -> pd.DataFrame:  # fmt: skip
         """The ops with ``time_s`` (per step), ``evidence`` and ``source`` filled in.
 
         ``gpu`` is a name, or the system whose domain and network the collectives
@@ -119,21 +119,24 @@ class PerfDB:
         ``interpolated``; ops without a table are ``modelled`` or ``assumed`` by the
         formula that ``source`` names. A table equal to another GPU's is used where there is
         no other, as ``assumed``. Raises DataError (op, shape, measured range) for
-        a shape outside unless ``allow_extrapolation``, which labels it ``extrapolated``.
+        a shape outside unless ``allow_extrapolation``, which labels it ``extrapolated``;
+        UsageError for an unknown ``framework``.
         """
-        return self.measured(ops, gpu, allow_extrapolation).ops
+        return self.measured(ops, gpu, allow_extrapolation, framework).ops
 
     def measured(
-        self, ops: pd.DataFrame, gpu: str | System, allow_extrapolation: bool = False
-    ) -> Measured:
+        self, ops: pd.DataFrame, gpu: str | System, allow_extrapolation: bool = False,
+        framework: str = "trtllm",
+    ) -> Measured:  # fmt: skip
         """As ``measure``, with the tables, versions, hashes and assumptions behind it."""
         system = None if isinstance(gpu, str) else gpu
         name = gpu if isinstance(gpu, str) else gpu.gpu.name
+        _check(framework)
         folder_of(name)  # An unknown GPU is refused before anything is read.
         if system is not None:
             ops = _with_domains(ops, system)
-        lookup = Lookup(name, lambda stem: self.table(name, stem), system,
-                        lambda stem: self.copied(name, stem))  # fmt: skip
+        lookup = Lookup(name, lambda stem: self.table(name, stem, framework), system,
+                        lambda stem: self.copied(name, stem, framework))  # fmt: skip
         answers = [lookup.time(op, allow_extrapolation) for op in ops_of(ops)]
         count = ops["count"].to_numpy(dtype=float)
         times = np.array([a.time_s for a in answers], dtype=float) * count
@@ -146,7 +149,8 @@ class PerfDB:
         said = " ".join(a.source for a in answers)
         software, notes = {}, []
         for stem in used:
-            data, copy = self.table(name, stem), self.copied(name, stem)
+            data = self.table(name, stem, framework)
+            copy = self.copied(name, stem, framework)
             found = [d for d in (data, copy) if d is not None]
             software[stem] = " + ".join(f"{d.framework} {d.version}" for d in found)
             left_out = [item for d in found for item in d.dropped.items()]
@@ -155,7 +159,7 @@ class PerfDB:
             if copy is not None and copy.source in said:
                 notes.append(f"{stem}: {copy_text(str(copy.original))}; used as assumed")
         assumptions = {k: str(v) for k, v in ASSUMPTIONS.items() if _SAID_BY[k] in said}
-        return Measured(done, software, self.sources((name, stem, "trtllm") for stem in used),
+        return Measured(done, software, self.sources((name, stem, framework) for stem in used),
                         assumptions, tuple(notes))  # fmt: skip
 
     def sources(self, used: Iterable[tuple[str, str, str]]) -> tuple[SourceFile, ...]:
@@ -181,6 +185,11 @@ class PerfDB:
         if data is None:
             raise DataError(f"{gpu}: no table {stem} in {self.name} ({framework})")
         return data
+
+
+def _check(framework: str) -> None:
+    if framework not in FRAMEWORKS:
+        raise UsageError(one_of("framework", framework, FRAMEWORKS))
 
 
 # Words in a row's source that show which assumption its time rests on.

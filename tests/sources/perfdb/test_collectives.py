@@ -1,5 +1,7 @@
 """Collectives inside a domain, larger than the tables, and across domains."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from codesign._common.errors import UsageError
@@ -11,9 +13,10 @@ from .conftest import op
 pytestmark = pytest.mark.perfdb
 
 
-def one(db, gpu, kind, group, size, **more):
+def one(db, gpu, kind, group, size, framework="trtllm", **more):
     values = {"collective": kind, "group_size": group, "message_bytes": size, **more}
-    return db.measure(op(op_class="collective", **values), gpu).iloc[0]
+    ops = op(op_class="collective", **values)
+    return db.measure(ops, gpu, framework=framework).iloc[0]
 
 
 def test_more_ranks_than_measured_are_modelled_and_slower(db):
@@ -81,6 +84,18 @@ def test_serving_takes_the_serving_kernel(db):
     assert "nccl_perf" in training["source"]
     assert "custom_allreduce_perf" in serving["source"]
     assert serving["time_s"] < training["time_s"]
+
+
+@pytest.mark.parametrize("framework", ["sglang", "vllm"])
+def test_serving_reduces_as_cuda_graphs_launch_it(folder, db, framework):
+    path = sorted((folder / "h100_sxm/comm" / framework).glob("*/custom_allreduce_perf.parquet"))
+    raw = pd.concat(pd.read_parquet(p) for p in path)
+    raw = raw[(raw["num_gpus"] == 8) & raw["kernel_source"].str.endswith("_graph")]
+    elements = int(raw["message_size"].median())
+    times = raw[raw["message_size"] == elements]["latency"].to_numpy(dtype=float) / 1000
+    row = one(db, "h100-sxm", "all_reduce", 8, 2 * elements, phase="decode", framework=framework)
+    assert row["evidence"] == "measured"
+    assert np.isclose(times, row["time_s"], rtol=1e-6).any()
 
 
 def test_time_never_falls_with_the_message(db):

@@ -52,6 +52,11 @@ def test_repeats_become_their_median():
     assert curve.at(2.0) == 4.0
 
 
+def test_of_several_kernels_the_fastest_is_taken_where_asked_for():
+    curve = Curve.of(np.array([2.0, 1.0, 2.0]), np.array([5.0, 1.0, 3.0]), np.min)
+    assert curve.at(2.0) == 3.0
+
+
 @given(st.floats(1, 1e6))
 def test_weights_of_a_bracket_add_up(x):
     parts = bracket(np.array([1.0, 7.0, 100.0, 1e6]), x)

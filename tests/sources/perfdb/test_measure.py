@@ -40,6 +40,23 @@ def test_random_measured_shapes_return_their_measured_value(db, table):
     np.testing.assert_allclose(result["time_s"].to_numpy(dtype=float), some.to_numpy())
 
 
+@pytest.mark.parametrize("framework", ["sglang", "vllm"])
+def test_kernels_of_another_framework_have_their_own_times(folder, db, table, framework):
+    path = folder / f"h100_sxm/gemm/{framework}"
+    raw = pd.read_parquet(next(path.glob("0.[25]*4*/gemm_perf.parquet")))
+    own = raw[(raw["gemm_dtype"] == "bfloat16")].set_index(["m", "n", "k"])["latency"] / 1000
+    shape = (64, 4096, 4096)
+    row = one(db, gemm(*shape), framework=framework)
+    assert row["time_s"] == pytest.approx(float(own[shape]))
+    assert row["time_s"] != pytest.approx(float(table[shape]), rel=1e-6)
+    assert framework in row["source"]
+
+
+def test_an_unknown_framework_is_a_usage_error(db):
+    with pytest.raises(UsageError, match="expected one of: trtllm, vllm, sglang|unknown framework"):
+        db.measure(gemm(64, 4096, 4096), H100, framework="jax")
+
+
 def test_count_multiplies_the_time_of_a_step(db, table):
     row = one(db, gemm(64, 4096, 4096, count=7.5))
     assert row["time_s"] == pytest.approx(7.5 * table[64, 4096, 4096])
