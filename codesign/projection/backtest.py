@@ -41,7 +41,8 @@ PROTOCOL = (
     "measured, or interpolated between measured shapes, on both sides decide; modelled, assumed "
     "and extrapolated ones are left out of both. The source's step is projected onto the target "
     "by a model that never saw the target, the same draws and overlap as in the study. Launch "
-    "latency, the one specification that is read off a part's own kernels, is the source's."
+    "latency, the one specification that is read off a part's own kernels, is that of its family "
+    "where that is known, else what is expected of a new one."
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,6 +130,12 @@ def _overview(units: Sequence[UnitDiagnostics], anchors: Sequence[str]) -> Table
     return make_table("overview", "Every fitted unit", columns, rows)
 
 
+def _levels(unit: UnitDiagnostics) -> str:
+    """How much longer than the model's the times of each family are."""
+    parts = [f"{name} {fmt.signed_share(math.expm1(v))}" for name, v in unit.levels.items()]
+    return ", ".join(parts) or "in the effects"
+
+
 def _condition(unit: UnitDiagnostics) -> str:
     """The condition number; a parameter that no row feels makes it meaningless."""
     return f"{unit.condition_number:,.0f}" if unit.condition_number < SINGULAR else "singular"
@@ -161,6 +168,7 @@ def _unit(unit: UnitDiagnostics, anchor: str, of: dict[str, Style]) -> UnitView:
         ("Spread of ops", fmt.share(unit.residual_sd)),
         ("Between families", fmt.share(unit.family_sd)),
         ("Between GPUs of one", f"{fmt.share(unit.gpu_sd)} ({unit.method})"),
+        ("Levels of families", _levels(unit)),
         ("At a bound", ", ".join(unit.at_bound) or "none"),
     )  # fmt: skip
     groups = tuple(

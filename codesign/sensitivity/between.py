@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from codesign._common.scores import Z_90
-from codesign.sensitivity.effects import Effect
+from codesign.sensitivity.effects import Effect, student_factor
 from codesign.sensitivity.estimate import Block, Estimate, families_worth, family_weights
 from codesign.sensitivity.hardware_arrays import Array
 from codesign.sensitivity.kernels import Spread
@@ -35,6 +35,15 @@ part. H100 to H200 gives 0.5 to 1.2."""
 PRIOR_GAIN_SD = 0.15
 MIN_PAIR_ROWS = 30
 _ROWS_OF_MIXED = 40
+
+
+class Level(msgspec.Struct, frozen=True):
+    """How much slower than the model a silicon family's measured parts are, on the log scale."""
+
+    value: float
+    """Shrunk towards none, as far as what GPUs of one family differ by could be all of it."""
+    sd: float
+    """What is still unsure of it."""
 
 
 class Between(msgspec.Struct, frozen=True):
@@ -69,6 +78,18 @@ class Between(msgspec.Struct, frozen=True):
     """Spread of log(measured log ratio / modelled log ratio) over pairs of GPUs."""
     effects: tuple[Effect, ...] = ()
     """Random effects of the families, where the op model has some."""
+    levels: dict[str, Level] = {}
+    """One of every family that was trained on, where there are no ``effects``."""
+
+    def level(self, family: str) -> float:
+        """Log factor on the times of a family; none for one that was not trained on."""
+        return self.levels[family].value if family in self.levels else 0.0
+
+    def level_sd(self, family: str) -> float:
+        """What is unsure of it: for a new family as wide as Student's t."""
+        if family in self.levels:
+            return self.levels[family].sd
+        return self.family_sd * student_factor(self.family_degrees)
 
     @property
     def region_sd(self) -> float:
@@ -107,7 +128,10 @@ def between_gpus(
     weights = np.concatenate([np.full(r.size, b.weight) for r, b in zip(residuals, blocks,
                                                                        strict=True)])  # fmt: skip
     lo, hi = _weighted_quantiles(spread, weights, (0.05, 0.95))
-    pairs = list(_pairs(blocks, fits))
+    levels = {} if adjusted is not None else _levels(blocks, fits, family_sd, gpu_sd)
+    own = [r - (levels[b.architecture].value if levels else 0.0)
+           for r, b in zip(fits, blocks, strict=True)]  # fmt: skip
+    pairs = list(_pairs(blocks, own))
     assumed = dict(ASSUMED_TRANSFER_SD)
     if nugget_sd is not None:
         assumed["same"] = SAME_OVER_NUGGET * nugget_sd
@@ -127,8 +151,9 @@ def between_gpus(
         # A source that says nothing is no worse than none.
         transfer_sd_cross=min(carry["cross"][1], residual_sd),
         carry_evidence=f"{carry['same'][2]}/{carry['cross'][2]}",
-        gain_sd=_gain_sd(pairs),
-        effects=effects,
+        # Of the model alone: a lever moves no family's level.
+        gain_sd=_gain_sd(list(_pairs(blocks, fits))),
+        effects=effects, levels=levels,
     )  # fmt: skip
 
 
@@ -150,6 +175,20 @@ def _components(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[fl
     family_var = _shrink(family_var * (count - 1.0) / count, count, PRIOR_GPU_SD)
     gpu_var = _shrink(gpu_var, within, PRIOR_GPU_SD / 2)
     return float(np.sqrt(family_var)), float(np.sqrt(gpu_var)), method
+
+
+def _levels(
+    blocks: Sequence[Block], fits: Sequence[Array], family_sd: float, gpu_sd: float
+) -> dict[str, Level]:
+    """Best linear unbiased prediction of each family's level from its GPUs' median residuals."""
+    found = {}
+    for name in sorted({b.architecture for b in blocks}):
+        own = [r for r, b in zip(fits, blocks, strict=True) if b.architecture == name]
+        medians = [np.median(r) for r in own]
+        noise = gpu_sd**2 / len(medians)
+        kept = family_sd**2 / (family_sd**2 + noise)
+        found[name] = Level(float(kept * np.mean(medians)), float(np.sqrt(kept * noise)))
+    return found
 
 
 def _shrink(

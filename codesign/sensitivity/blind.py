@@ -16,20 +16,24 @@ def unmeasured(system: System, trained_on: Sequence[str], source: System | None 
 
     The one quantity of the hardware library that is read off the part's own kernels is
     the launch latency: with it a backtest would know the floor of every small op. A part
-    that the model has not seen gets that of ``source``, the part that was measured; else
-    that of its silicon family, if the model was fitted on it; else the geometric mean over
-    families: it is random among them, as a new family is, and errors are counted on the log.
+    that the model has not seen gets that of its own silicon family: of ``source``, the part
+    that was measured, if it is one of them, else of those that the model was fitted on. A part
+    of a new family gets the geometric mean over all families that are known: it is random
+    among them, and errors are counted on the log.
     """
     if system.gpu.name in trained_on:
         return system
-    if source is not None:
+    own = family(system.gpu.architecture)
+    if source is not None and family(source.gpu.architecture) == own:
         return replace(system, launch_latency_s=source.launch_latency_s)
+    known = {gpu: system_of_gpu(gpu) for gpu in trained_on}
+    if source is not None:
+        known[source.gpu.name] = source
     families: dict[str, list[float]] = {}
-    for gpu in trained_on:
-        known = system_of_gpu(gpu)
-        families.setdefault(family(known.gpu.architecture), []).append(known.launch_latency_s)
+    for part in known.values():
+        families.setdefault(family(part.gpu.architecture), []).append(part.launch_latency_s)
     means = {name: geometric_mean(values) for name, values in families.items()}
     if not means:
         return system
-    own = means.get(family(system.gpu.architecture))
-    return replace(system, launch_latency_s=own or geometric_mean(means.values()))
+    latency_s = means.get(own) or geometric_mean(means.values())
+    return replace(system, launch_latency_s=latency_s)

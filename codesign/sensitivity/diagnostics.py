@@ -87,6 +87,8 @@ class UnitDiagnostics(msgspec.Struct, frozen=True):
     gpu_sd: float
     residual_sd: float
     method: str
+    levels: dict[str, float]
+    """Log factor of each family that was trained on, where the model has no finer effects."""
     by_gpu: tuple[GroupRow, ...]
     by_resource: tuple[GroupRow, ...]
     by_size: tuple[GroupRow, ...]
@@ -166,6 +168,7 @@ def _unit(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> UnitDiagnostic
         condition_number=unit.condition_number, rank=unit.rank,
         family_sd=unit.between.family_sd, gpu_sd=unit.between.gpu_sd, residual_sd=sd,
         method=unit.between.method,
+        levels={name: level.value for name, level in unit.between.levels.items()},
         by_gpu=_groups(rows, rows.gpu, [b.gpu for b in blocks], sd),
         by_resource=_groups(rows, rows.resource, sorted(set(rows.resource.tolist())), sd),
         by_size=_groups(rows, names, order, sd), points=_points(rows),
@@ -173,7 +176,7 @@ def _unit(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> UnitDiagnostic
 
 
 def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
-    """Residuals with each family's effects, and leverages in the weighted, ridged fit."""
+    """Residuals with each family's effects or level, and leverages in the weighted, ridged fit."""
     parameters = model.parameters(unit.variant)
     moves = loadings(model, unit.variant, parameters)
     z = unit.z_array()
@@ -183,9 +186,13 @@ def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
         effects = family_shift(unit.between.effects, block.architecture)
         shift = moves @ effects if effects.size else np.zeros_like(z)
 
-        def log_times(at: Array, block: Block = block, shift: Array = shift) -> Array:
+        level = unit.between.level(block.architecture)
+
+        def log_times(
+            at: Array, block: Block = block, shift: Array = shift, level: float = level
+        ) -> Array:
             theta = natural(parameters, at + shift)
-            return np.asarray(np.log(model.times(theta, block.features, block.hw)[0]))
+            return np.asarray(level + np.log(model.times(theta, block.features, block.hw)[0]))
 
         base = log_times(z)
         residual = np.log(block.time_s) - base

@@ -172,6 +172,7 @@ def _unit(
     between = between_gpus(
         blocks, found, extra.effects if extra else (), residuals if extra else None, lone, kernels
     )
+    residuals = [r - between.level(b.architecture) for r, b in zip(residuals, blocks, strict=True)]
     rows_seen = gathered.rows_seen[model.name, variant]
     return Unit(
         model=model.name, variant=variant, form=(model.__doc__ or "").strip().split("\n")[0],

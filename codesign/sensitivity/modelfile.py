@@ -12,7 +12,7 @@ from codesign._common.files import read_bytes, write_bytes
 from codesign.sensitivity.between import Between
 from codesign.sensitivity.hardware_arrays import Array
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 class Identification(msgspec.Struct, frozen=True):

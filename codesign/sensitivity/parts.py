@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.hardware.model import System
-from codesign.sensitivity.between import Between
 from codesign.sensitivity.draws import Draws
-from codesign.sensitivity.effects import family_sd, family_shift, loadings, student_factor
+from codesign.sensitivity.effects import family_sd, family_shift, loadings
 from codesign.sensitivity.estimate import natural
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays, family, hardware_arrays
 from codesign.sensitivity.modelfile import Unit
@@ -53,11 +52,13 @@ class Part:
         return {name: family_shift(effects, name) for name in families_of(hw)}
 
     def times(self, z: Array, hw: HardwareArrays, shifts: Mapping[str, Array]) -> Array:
-        """(systems, ops) seconds of one call, each system with its family's effects."""
+        """(systems, ops) seconds of one call, each system with its family's effects or level."""
         families = families_of(hw)
+        levels = np.array([[self.unit.between.level(name)] for name in families])
         if len(set(families)) == 1 or not self.unit.between.effects:
             theta = self.theta(z, shifts[families[0]])
-            return self.model.times(theta, self.features, hw)
+            whole: Array = self.model.times(theta, self.features, hw) * np.exp(levels)
+            return whole
         out = np.empty((len(families), len(next(iter(self.features.values())))))
         for name in dict.fromkeys(families):
             rows = [i for i, other in enumerate(families) if other == name]
@@ -106,7 +107,8 @@ def predict_part(
     strange, strange_own = (b.kernel_sd, b.kernel_own_sd) if part.strange else (0.0, 0.0)
     seen = system.gpu.name in part.unit.gpus
     shared = spread[:, 0].var(axis=0) + _effects_var(part, z, hw, 0.0) + strange**2
-    shared = shared + (0.0 if seen else _family_var(b) + b.gpu_sd**2)
+    own_level_var = b.level_sd(family(system.gpu.architecture)) ** 2
+    shared = shared + (0.0 if seen else own_level_var + b.gpu_sd**2)
     size = part.rows.size
     region = np.full(size, b.region_sd**2 + strange_own**2)
     own = np.full(size, b.nugget_sd**2)
@@ -165,22 +167,18 @@ def _carry_over(part: Part, system: System, source: System, doubt: Array) -> _Ca
     if system.gpu.name == source.gpu.name:
         return _Carry(one, 0.0, 0.0, 0.0)
     if family(system.gpu.architecture) == family(source.gpu.architecture):
-        common = doubt + (0.0 if source.gpu.name in unit.gpus else _family_var(b))
+        level_var = b.level_sd(family(source.gpu.architecture)) ** 2
+        common = doubt + (0.0 if source.gpu.name in unit.gpus else level_var)
         share = common / (common + b.residual_sd**2)
         exponent = share + (1.0 - share) * b.carry_same
         return _Carry(exponent, b.gpu_sd**2 / 4.0, 0.0, b.transfer_sd_same**2)
     exponent = b.carry_cross * one
     region = max(b.transfer_sd_cross**2 - b.nugget_sd**2, 0.0)
     own = min(b.nugget_sd, b.transfer_sd_cross) ** 2
-    shared, more = _family_var(b) + b.gpu_sd**2, 0.0
+    shared, more = b.level_sd(family(system.gpu.architecture)) ** 2 + b.gpu_sd**2, 0.0
     if part.strange:
         shared, more = shared + b.kernel_sd**2, b.kernel_own_sd**2
     return _Carry(exponent, shared, region + more, own)
-
-
-def _family_var(b: Between) -> float:
-    """Variance of a new family's common factor, as wide as Student's t."""
-    return (b.family_sd * student_factor(b.family_degrees)) ** 2
 
 
 def families_of(hw: HardwareArrays) -> list[str]:

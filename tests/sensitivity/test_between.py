@@ -76,6 +76,17 @@ def test_pairs_with_a_light_part_hardly_count() -> None:
     assert made(residuals, {}).carry_cross < 0.8
 
 
+def test_a_level_lies_between_none_and_the_parts_own_and_more_parts_tell_more() -> None:
+    residuals = {("a", "x"): 0.3 + noise(1, 0.05), ("b", "y"): -0.3 + noise(2, 0.05)}
+    one = made(residuals, {})
+    assert 0.0 < one.level("x") < 0.3
+    assert one.level("y") == pytest.approx(-one.level("x"), abs=0.02)
+    assert one.level("never seen") == 0.0
+    two = made(residuals | {("c", "x"): 0.3 + noise(3, 0.05)}, {})
+    assert one.level("x") < two.level("x") < 0.31
+    assert two.level_sd("x") < two.level_sd("y") < two.level_sd("never seen")
+
+
 def unit(variant: str, degrees: float, own: float, model: str = "gemm") -> Unit:
     between = Between(
         family_sd=0.1, family_degrees=degrees, gpu_sd=0.04, residual_sd=own,

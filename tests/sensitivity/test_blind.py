@@ -28,9 +28,20 @@ def test_a_part_of_a_seen_family_gets_that_of_its_family() -> None:
     assert unmeasured(load_system("gb300-nvl72"), trained).launch_latency_s == pytest.approx(1.7e-6)
 
 
-def test_a_measured_source_lends_its_own() -> None:
+def test_a_source_of_the_same_family_lends_its_own() -> None:
     slow = replace(H100, launch_latency_s=9e-6)
-    assert unmeasured(B200, ("h100-sxm",), slow).launch_latency_s == 9e-6
+    h200 = load_system("hgx-h200")
+    assert unmeasured(h200, ("h100-sxm", "l40s"), slow).launch_latency_s == 9e-6
+
+
+def test_a_source_of_another_family_is_one_family_among_others() -> None:
+    """What is expected of a new family does not depend on which old part was measured."""
+    trained = ("a100-80gb-sxm", "h100-sxm", "l40s")
+    assert unmeasured(B200, trained, H100) == unmeasured(B200, trained)
+    # (1.7 x 2.5)^(1/2), whether the fit or the source knows Hopper.
+    expected = pytest.approx(2.0616e-6, rel=1e-4)
+    assert unmeasured(B200, ("l40s",), H100).launch_latency_s == expected
+    assert unmeasured(B200, ("l40s", "h100-sxm")).launch_latency_s == expected
 
 
 @pytest.mark.parametrize("source", [None, H100])

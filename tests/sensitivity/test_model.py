@@ -50,6 +50,30 @@ def test_intervals_cover_a_gpu_that_differs() -> None:
     assert ((out["time_lo_s"] <= truth) & (truth <= out["time_hi_s"])).mean() > 0.85
 
 
+def test_a_family_that_was_seen_is_predicted_at_its_own_level() -> None:
+    """Hopper 12 % slower than the law in everything, Ampere 12 % faster: H200 is like H100."""
+    bias = {"a100-80gb-sxm": -0.12, "h100-sxm": 0.12, "h200-sxm": 0.12, "b200-sxm": 0.0}
+    db = FakeDB(bias=bias, noise=0.0)
+    model = fit(db, gpus=["a100-80gb-sxm", "h100-sxm"], models=(GemmModel(),), rows_per_gpu=100)
+    ops = gemm_ops(seed=9)
+    h200, b200 = system_of_gpu("h200-sxm"), system_of_gpu("b200-sxm")
+    seen, new = (model.predict(ops, s) for s in (h200, b200))
+    error = np.log((seen["time_s"] / db.times(ops, "h200-sxm")).to_numpy(float))
+    assert abs(np.median(error)) < 0.04
+    # What is known of a family narrows the intervals of its parts.
+    widths = [np.median(np.log((p["time_hi_s"] / p["time_lo_s"]).to_numpy(float)))
+              for p in (seen, new)]  # fmt: skip
+    assert widths[0] < 0.9 * widths[1]
+    levels = model.content.units[0].between.levels
+    assert levels["ampere"].value < 0.0 < levels["hopper"].value
+    # A lever stays in its family: what it gains is the model's alone.
+    base = load_system("hgx-h100")
+    moved = model.times(ops, [base, apply_lever(base, "hbm_bandwidth", 1.5)])
+    even = fit(FakeDB(noise=0.0), gpus=db.gpus()[:2], models=(GemmModel(),), rows_per_gpu=100)
+    plain = even.times(ops, [base, apply_lever(base, "hbm_bandwidth", 1.5)])
+    assert np.abs(moved[1] / moved[0] / (plain[1] / plain[0]) - 1).max() < 0.15
+
+
 def test_asking_about_a_trained_gpu_is_leakage(fake_model) -> None:
     system = load_system("hgx-h100")
     with pytest.raises(LeakageError, match="h100-sxm"):

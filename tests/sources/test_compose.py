@@ -227,5 +227,5 @@ def test_errors_name_the_recipe(db):
 
     with pytest.raises(DataError, match=f"recipe {DECODE}: system: unknown system 'x'"):
         compose(replace(load_recipe(DECODE), system="x"), db)
-    with pytest.raises(DataError, match=rf"recipe {DECODE} \(trtllm\): .*outside the measured range"):
+    with pytest.raises(DataError, match=rf"recipe {DECODE} \(trtllm\): .*outside the meas"):
         compose(replace(load_recipe(DECODE), batch=10**7), db)

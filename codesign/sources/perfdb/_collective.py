@@ -252,8 +252,9 @@ def _comparable(stem: str, rows: pd.DataFrame) -> pd.DataFrame:
     """The rows that one curve over bytes can hold.
 
     NCCL: two-byte elements, since sums of int8 take other paths. DeepEP: its default
-    of 20 SMs. Custom all_reduce: as CUDA graphs launch it, which serving does. Exchanges: the commonest top-k; kernels differ by hidden size and
-    number of experts far less than by bytes, so those are pooled.
+    of 20 SMs. Custom all_reduce: as CUDA graphs launch it, which serving does. Exchanges: the
+    commonest top-k; kernels differ by hidden size and number of experts far less than by
+    bytes, so those are pooled.
     """
     if stem == "nccl_perf":
         return rows[rows["precision"] == "bf16"]

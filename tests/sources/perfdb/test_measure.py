@@ -53,7 +53,7 @@ def test_kernels_of_another_framework_have_their_own_times(folder, db, table, fr
 
 
 def test_an_unknown_framework_is_a_usage_error(db):
-    with pytest.raises(UsageError, match="expected one of: trtllm, vllm, sglang|unknown framework"):
+    with pytest.raises(UsageError, match=r"unknown framework .jax."):
         db.measure(gemm(64, 4096, 4096), H100, framework="jax")
 
 
