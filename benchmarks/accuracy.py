@@ -3,9 +3,9 @@
     python benchmarks/accuracy.py [--rows 1500] [--frameworks trtllm,sglang,vllm]
                                   [--scores build/accuracy] [-o docs/accuracy.md]
 
-Every framework's time-ordered backtest is run once and kept in ``--scores``; delete a file
-there to run it again. Nothing in the page is written by hand but the explanations: what loses
-is found by the same rules as what wins.
+Every framework's backtests, time-ordered and with one GPU left out, are run once and kept in
+``--scores``; delete a file there to run it again. Nothing in the page is written by hand but
+the explanations: what loses is found by the same rules as what wins.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ import argparse
 import sys
 from pathlib import Path
 
+import accuracy_aims as aims
 import accuracy_latency
 import accuracy_noise
 import accuracy_tables as tables
 import accuracy_unrun
+import accuracy_workloads as whole
 import msgspec
 
 from codesign._common.files import write_text
@@ -43,11 +45,12 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=Path("docs/accuracy.md"))
     asked = parser.parse_args()
     asked.scores.mkdir(parents=True, exist_ok=True)
-    found = {
-        name: _scores(name, asked.rows, asked.scores / f"{name}-{asked.rows}.json")
-        for name in asked.frameworks.split(",")
-    }
-    write_text(asked.output, _page(found, asked.rows))
+    frameworks = asked.frameworks.split(",")
+    older, others = (
+        {name: _scores(name, asked.rows, protocol, asked.scores) for name in frameworks}
+        for protocol in ("time-ordered", "leave-one-gpu-out")
+    )
+    write_text(asked.output, _page(older, others, asked.rows))
     _note(f"wrote {asked.output}")
 
 
@@ -55,19 +58,23 @@ def _note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _scores(framework: str, rows: int, kept: Path) -> Backtest:
+def _scores(framework: str, rows: int, protocol: str, folder: Path) -> Backtest:
+    kept = folder / f"{framework}-{protocol}-{rows}.json"
     if kept.exists():
         return msgspec.json.decode(kept.read_bytes(), type=Backtest)
     db = PerfDB()
     cached = RowCache(db)
     ops: list[BacktestRow] = []
     workloads: list[WorkloadBacktestRow] = []
-    for split, model in scoring.fitted_splits(cached, "time-ordered", framework, _note):
+    for split in scoring.protocols(db.gpus())[protocol].splits:
+        if protocol == "leave-one-gpu-out" and not set(split.targets) & set(tables.TARGETS):
+            continue
+        _note(f"{framework}: fit on {', '.join(split.train)}")
+        model = fit(cached, gpus=split.train, framework=framework)
         ops += scoring.score_split(cached, model, split, framework, rows, note=_note)
-        if framework == MAIN:
-            pairs = [p for p in DEFAULT_PAIRS if load_system(p[1]).gpu.name in split.targets]
-            workloads += workload_backtest(db, model, pairs, note=_note) if pairs else ()
-    result = Backtest(ops=tuple(ops), workloads=tuple(workloads), protocol="time-ordered")
+        pairs = [p for p in DEFAULT_PAIRS if load_system(p[1]).gpu.name in split.targets]
+        workloads += workload_backtest(db, model, pairs, note=_note, framework=framework)
+    result = Backtest(ops=tuple(ops), workloads=tuple(workloads), protocol=protocol)
     kept.write_bytes(msgspec.json.format(msgspec.json.encode(result)))
     return result
 
@@ -115,17 +122,22 @@ def _h100_to_h200(db: RowCache, model, framework: str, precision: str):
     return ops, ratio, times[0] / times[1]
 
 
-def _page(found: dict[str, Backtest], rows: int) -> str:
+def _page(found: dict[str, Backtest], others: dict[str, Backtest], rows: int) -> str:
     main_scores = found[MAIN]
     ops = list(main_scores.ops)
+    done = [row for scores in found.values() for row in scores.workloads]
+    both = {"older": found, "others": others}
     models = gemm_models(list(found))
     first = [r for r in ops if set(r.trained_on) <= set(OLD) and r.target != "h100-sxm"]
     parts = [
         tables.HEAD.format(rows=rows, names=", ".join(tables.TITLES[f] for f in found)),
         "## How true the intervals are\n\n" + tables.INTERVALS,
-        "\n".join(tables.coverage(ops, main_scores.workloads)),
+        "\n".join(tables.coverage(ops, done)),
         tables.ELSEWHERE,
-        "\n".join(tables.coverage_elsewhere({k: list(v.ops) for k, v in found.items()})),
+        "\n".join(tables.coverage_elsewhere(found)),
+        "## What was aimed at\n\n" + aims.TEXT,
+        "\n".join(aims.lines({p: {k: v.ops for k, v in s.items()} for p, s in both.items()})),
+        aims.FLOORS,
         "## Spec-only, mean over frameworks\n\n" + tables.SPEC_ONLY,
         "\n".join(tables.spec_only({k: list(v.ops) for k, v in found.items()})),
         accuracy_latency.TEXT,
@@ -134,13 +146,17 @@ def _page(found: dict[str, Backtest], rows: int) -> str:
         tables.REASONS,
         "## Natural experiment: H100 to H200\n\n" + tables.EXPERIMENT,
         "\n".join(hbm_experiment(models)),
-        "## Whole workloads\n\n" + tables.workload_text(main_scores.workloads),
-        "\n".join(tables.workloads(main_scores.workloads)),
+        "## Whole workloads\n\n" + whole.TEXT,
+        "\n".join(whole.by_framework(both)),
+        whole.DETAIL,
+        "\n".join(whole.every(main_scores.workloads)),
         "## Noise floors\n\n" + accuracy_noise.TEXT,
         "\n".join(accuracy_noise.lines()),
         accuracy_unrun.TEXT,
         accuracy_noise.GEMM_TEXT,
         "\n".join(accuracy_noise.gemm_lines(models)),
+        accuracy_noise.MIDDLE_TEXT,
+        "\n".join(accuracy_noise.middle_lines(list(found))),
         "## Every score: both tiers\n\n" + tables.EVERY,
         "\n".join(tables.every(ops)),
     ]

@@ -23,6 +23,10 @@ side."""
 GEMM_TEXT = """GEMM: the same shape on the same GPU as two frameworks time it (median, 90 %
 point), and how far residuals of nearest shapes on A100 and H100 are apart (as the median error
 that this alone would leave): choice of kernels and noise, which nothing of a shape foretells."""
+MIDDLE_TEXT = """The middle of the three libraries (geometric mean of a shape's times on the part
+itself) against each of them, median / mean over shapes, mean over libraries: what a prediction
+would err by that knew the part, and not whose kernels run there. Zero-shot, as for `nvfp4`, nothing
+can know them."""
 _COLUMNS = ("nccl_dtype", "op_name", "num_gpus", "message_size", "allreduce_dtype")
 _NONE = pd.Series(dtype=float, index=pd.MultiIndex.from_arrays([[], [], []], names=["m", "n", "k"]))
 MEDIAN_OF_NORMAL = 0.6745
@@ -65,6 +69,26 @@ def gemm_lines(models: dict[str, SensitivityModel]) -> list[str]:
             f"| {name} | {u.variant} | {100 * MEDIAN_OF_NORMAL * u.between.nugget_sd:.1f} |"
             for u in model.content.units
         ]
+    return table
+
+
+def middle_lines(frameworks: list[str]) -> list[str]:
+    """One row a precision: error of the middle of the libraries on every GPU."""
+    db = PerfDB()
+    gpus = ("h200-sxm", "b200-sxm", "gb200", "b300-sxm", "gb300")
+    times = {gpu: {name: _gemm_times(db, gpu, name) for name in frameworks} for gpu in gpus}
+    table = [f"| precision | {' | '.join(gpus)} |", "|---" * (len(gpus) + 1) + "|"]
+    for precision in ("bf16", "fp8", "nvfp4"):
+        cells = []
+        for gpu in gpus:
+            some = [t[precision] for t in times[gpu].values() if precision in t]
+            if len(some) < 2:
+                cells.append("-")
+                continue
+            logs = np.log(pd.concat(some, axis=1, join="inner").dropna().to_numpy())
+            error = np.abs(np.expm1(logs.mean(axis=1, keepdims=True) - logs))
+            cells.append(f"{100 * np.median(error, axis=0).mean():.1f} / {100 * error.mean():.1f}")
+        table.append(f"| {precision} | {' | '.join(cells)} |")
     return table
 
 

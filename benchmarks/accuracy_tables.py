@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from codesign._common.scores import BacktestRow, WorkloadBacktestRow
+from codesign._common.scores import Backtest, BacktestRow, WorkloadBacktestRow
 
 TITLES = {"trtllm": "TensorRT-LLM", "sglang": "SGLang", "vllm": "vLLM"}
 CLASSES = ("gemm", "grouped_gemm", "attention", "collective", "quantize")
@@ -141,20 +141,26 @@ def coverage(rows: Sequence[BacktestRow], done: Sequence[WorkloadBacktestRow]) -
     return table
 
 
-def coverage_elsewhere(found: dict[str, list[BacktestRow]]) -> list[str]:
+def coverage_elsewhere(found: dict[str, Backtest]) -> list[str]:
     """Pooled coverage of every class in each framework, all tiers together."""
     heads = ["op class", *(TITLES[framework] for framework in found)]
     table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for name in CLASSES:
         cells = []
-        for rows in found.values():
-            some = [r for r in rows if class_of(r) == name]
+        for scores in found.values():
+            some = [r for r in scores.ops if class_of(r) == name]
             share = 100 * _pooled(some, lambda r: r.coverage_90) if some else float("nan")
             error = 100 * _pooled(some, lambda r: r.median_ape) if some else float("nan")
             mark = "" if 85 <= share <= 95 else " (!)"
             cells.append(f"{share:.0f}{mark}, error {error:.0f}" if some else "-")
         table.append(f"| {name} | {' | '.join(cells)} |")
-    return table
+    cells = []
+    for scores in found.values():
+        inside, n = sum(r.covered for r in scores.workloads), len(scores.workloads)
+        error = 100 * median([abs(r.error) for r in scores.workloads])
+        mark = "" if 0.85 * n <= inside <= 0.95 * n else " (!)"
+        cells.append(f"{100 * inside / max(n, 1):.0f}{mark}, error {error:.1f}")
+    return [*table, f"| whole workloads | {' | '.join(cells)} |"]
 
 
 def _error(rows: Sequence[BacktestRow]) -> str:
@@ -234,34 +240,6 @@ def _short(row: BacktestRow, what: str) -> str:
         return f"{target} {100 * row.bias:+.0f}"
     other = row.ratio_median_ape if what.startswith("ratio") else row.fitted_roofline_median_ape
     return f"{target} {100 * row.median_ape:.0f}, {100 * (other or 0):.0f}"
-
-
-def workload_text(done: Sequence[WorkloadBacktestRow]) -> str:
-    """What the table of workloads holds, with its totals."""
-    inside = sum(r.covered for r in done)
-    error = 100 * median([abs(r.error) for r in done])
-    return (
-        "TensorRT-LLM kernels. Each recipe is composed on source and target from each one's own "
-        'kernels; only\nops measured on both decide ("scored share" of the source\'s step). '
-        f"{inside} of {len(done)} lie inside the 90 %\ninterval; median error {error:.1f} %. "
-        "Pairs are correlated: a bias on Blackwell shows in every recipe."
-    )
-
-
-def workloads(done: Sequence[WorkloadBacktestRow]) -> list[str]:
-    """One row a workload and pair, of every fit that had not seen the target."""
-    table = ["| workload | source -> target | fitted on | measured | projected | error | scored |",
-             "|---|---|---|---|---|---|---|"]  # fmt: skip
-    for r in sorted(done, key=lambda r: (r.workload, len(r.trained_on))):
-        gain = r.projected_gain
-        mark = "" if r.covered else " (outside)"
-        fitted = "with H200" if "h200-sxm" in r.trained_on else "without H200"
-        table.append(
-            f"| {r.workload} | {r.source} -> {r.target} | {fitted} | "
-            f"x{r.measured_gain:.2f} | x{gain.value:.2f} [{gain.lo:.2f}, {gain.hi:.2f}]"
-            f"{mark} | {100 * r.error:+.1f} % | {100 * r.scored_share:.0f} % |"
-        )
-    return table
 
 
 def _row_order(r: BacktestRow) -> tuple[tuple[int, str, str], int, str]:

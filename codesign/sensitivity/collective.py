@@ -55,6 +55,7 @@ _LIBRARY_OF_TABLE = (
 )  # fmt: skip
 """Kernel family by table, whose name stands in ``name`` or ``source`` of a measured row."""
 _EXCHANGES = ("dispatch", "combine")
+_CUSTOM = ("custom", "eager")
 
 _PARAMETERS = (
     Parameter("launches", 1.0, 0.8, 10.0, "smallest-kernel times that the op costs"),
@@ -118,7 +119,8 @@ class CollectiveModel(OpModel):
         same = tuple(f"{kind}_{lib}" for lib in ("normal", "low_latency", "slots", "a2a"))
         near = {"combine": "dispatch", "dispatch": "combine"}.get(kind)
         other = tuple(f"{near}_{lib}" for lib in ("normal", "low_latency")) if near else ()
-        order = (kind, *same, *other, "all_to_all", "all_gather", "all_reduce")
+        first = tuple(f"{kind}_{lib}" for lib in _CUSTOM if variant.endswith(_CUSTOM))
+        order = (*first, kind, *same, *other, "all_to_all", "all_gather", "all_reduce")
         return tuple(dict.fromkeys(v for v in order if v != variant))
 
     def parameters(self, variant: str) -> tuple[Parameter, ...]:  # noqa: ARG002
@@ -143,7 +145,7 @@ class CollectiveModel(OpModel):
             "ranks": numbers(ops, "group_size"),
             "stride": np.maximum(numbers(ops, "group_stride", 1.0), 1.0),
             "topk": np.maximum(numbers(ops, "topk", 1.0), 1.0),
-            "direct": (exchange | (library == "custom") | (kind == "all_to_all")).astype(
+            "direct": (exchange | np.isin(library, _CUSTOM) | (kind == "all_to_all")).astype(
                 np.float64
             ),
             "policy": np.where(exchange, policy, PER_EXPERT),
@@ -217,6 +219,9 @@ def _library(ops: pd.DataFrame) -> NDArray[np.str_]:
     serving = (kind == "all_reduce") & (decode | (phase == "prefill"))
     known = [(text.str.contains(stem, regex=False).to_numpy(dtype=np.bool_), library)
              for stem, library in _LIBRARY_OF_TABLE]  # fmt: skip
+    # Started from the host one by one, a custom all_reduce waits for it; graphs do not.
+    eager = pd.Series(strings(ops, "kernel"), dtype="object").str.endswith("_eager")
+    known.insert(0, (eager.to_numpy(dtype=np.bool_) & (kind == "all_reduce"), "eager"))
     guessed = [(exchange & decode, "low_latency"), (exchange, "normal"), (serving, "custom")]
     conditions, choices = zip(*known, *guessed, strict=True)
     return np.asarray(np.select(conditions, choices, ""), dtype=np.str_)

@@ -211,6 +211,10 @@ def test_a100_and_h100_project_large_collectives_onto_blackwell() -> None:
      ("all_reduce", {"phase": "decode"}, "all_reduce_custom"),
      ("all_reduce", {"phase": "decode", "source": "x nccl_perf"}, "all_reduce"),
      ("all_reduce", {"source": "x custom_allreduce_perf"}, "all_reduce_custom"),
+     ("all_reduce", {"name": "custom_allreduce", "kernel": "vLLM_custom_graph"},
+      "all_reduce_custom"),
+     ("all_reduce", {"name": "custom_allreduce", "kernel": "vLLM_custom_eager"},
+      "all_reduce_eager"),
      ("dispatch", {"phase": "decode"}, "dispatch_low_latency"),
      ("dispatch", {"phase": "forward"}, "dispatch_normal"),
      ("dispatch", {"phase": "decode", "name": "deepep_normal"}, "dispatch_normal"),
@@ -220,3 +224,29 @@ def test_kernel_family_is_that_of_the_table_else_of_the_phase(
     kind: str, more: dict[str, object], variant: str
 ) -> None:
     assert MODEL.variant(collective(kind, 1024, 8, **more)).tolist() == [variant]
+
+
+def test_the_custom_all_reduce_stands_in_for_itself_first() -> None:
+    """Started from graphs or one by one it moves its bytes the same way, NCCL another."""
+    assert MODEL.fallbacks("all_reduce_eager")[:2] == ("all_reduce_custom", "all_reduce")
+    assert MODEL.fallbacks("all_reduce_custom")[:2] == ("all_reduce_eager", "all_reduce")
+    assert "custom" not in " ".join(MODEL.fallbacks("all_reduce"))
+
+
+@pytest.mark.perfdb
+@pytest.mark.parametrize("framework", ["sglang", "vllm"])
+def test_waiting_for_the_host_is_no_property_of_the_links(framework: str) -> None:
+    """Eager rows take up to five times as long as those of graphs, on H100 and H200 alike."""
+    pytest.importorskip("aiconfigurator_core")
+    from codesign.hardware import system_of_gpu
+    from codesign.sensitivity import fit
+    from codesign.sources.perfdb import PerfDB
+
+    db = PerfDB()
+    model = fit(db, gpus=["a100-80gb-sxm", "h100-sxm"], framework=framework, models=(MODEL,))
+    ops = db.training_ops("h200-sxm", "collective", framework=framework)
+    ops = ops[(ops.name == "custom_allreduce").to_numpy(dtype=bool)]
+    predicted = model.predict(ops, system_of_gpu("h200-sxm"))
+    error = np.abs(predicted.time_s.to_numpy() / ops.time_s.to_numpy(dtype=float) - 1.0)
+    assert len(ops) > 100
+    assert np.median(error) < 0.10
