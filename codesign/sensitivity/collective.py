@@ -4,9 +4,10 @@
 
 Latency grows with the ranks as rings do for few and trees for many; where every rank writes to
 every other at once (all_to_all, dispatch, combine, custom all_reduce) only with their log2.
-A step crosses links and switches, which do not run at the SM clock. Between the
-latency-bound and the bandwidth-bound size NCCL changes protocol (LL, LL128, Simple) and
-chunk size; the best pipeline of chunks over a link costs sqrt(latency x bytes / bandwidth),
+What ranks need to find each other, and a step, cross links and switches, which do not run at the
+SM clock: floors are no lower where it is higher (L40S at 2.5 GHz lies above H100 at 2.0).
+Between the latency-bound and the bandwidth-bound size NCCL changes protocol (LL, LL128, Simple)
+and chunk size; the best pipeline of chunks over a link costs sqrt(latency x bytes / bandwidth),
 which is that middle. Inside a domain with reducing switches (NVLS) all_reduce sends each byte
 about once. An exchange's SMs copy what a rank keeps as well as what it sends. How many ranks
 stay inside is computed from the system's ``nvlink_domain``.
@@ -42,7 +43,6 @@ from codesign.sensitivity.op_model import (
     strings,
 )
 
-REFERENCE_CLOCK_HZ = 1.8e9
 HOST_BRIDGE_BELOW_BYTES_PER_S = 100e9
 """A "scale-up" link slower than this is PCIe: its kernels share a host bridge."""
 DEFAULT_COMM_SMS = 24.0
@@ -58,8 +58,8 @@ _EXCHANGES = ("dispatch", "combine")
 _CUSTOM = ("custom", "eager")
 
 _PARAMETERS = (
-    Parameter("launches", 1.0, 0.8, 10.0, "smallest-kernel times that the op costs"),
-    Parameter("overhead_s", 3e-6, 1e-7, 2e-4, "fixed on-chip time at 1.8 GHz"),
+    Parameter("launches", 1.0, 0.8, 10.0, "smallest-kernel times that the op costs", prior_sd=0.2),
+    Parameter("overhead_s", 3e-6, 1e-7, 2e-4, "fixed time of ranks that find each other"),
     Parameter("step_s", 1.5e-6, 1e-8, 2e-5, "step between ranks of a domain"),
     Parameter("pipeline_s", 3e-6, 1e-9, 1e-4, "latency of a chunk: the protocol switch"),
     Parameter("efficiency", 0.8, 0.2, 1.0, "share of the link rate, many ranks"),
@@ -176,9 +176,7 @@ class CollectiveModel(OpModel):
         clock = hw.boost_clock_hz
         copied = size * inside_copies * np.where(span > 1.0, 1.0, 0.0)
         return {
-            "launch": launches * hw.launch_latency_s
-            + overhead_s * REFERENCE_CLOCK_HZ / clock
-            + 0.0 * span,
+            "launch": launches * hw.launch_latency_s + overhead_s + 0.0 * span,
             "network latency": step_s
             * np.where(features["direct"] > 0, np.log2(span), _steps(span))
             + np.sqrt(pipeline_s * sent / link)
