@@ -119,7 +119,7 @@ def command(
     model = load_model(model_path)
     proj = project(char, model, [s for _, s in candidates], draws, seed=seed, base=start)
     rows = _rows(char, model, proj, [text for text, _ in candidates])
-    warnings = _warnings(char, proj) + _interactions(char, model, proj, changes)
+    warnings = _warnings(char, model, proj) + _interactions(char, model, proj, changes)
     if as_json:
         _print_json(char, proj, rows, seed, warnings)
     elif as_csv:
@@ -172,12 +172,13 @@ def _candidate(text: str, base: System) -> System:
         raise UsageError(f"--set {text}: {error}") from error
 
 
-def _warnings(char: Characterization, proj: Projection) -> list[str]:
+def _warnings(char: Characterization, model: SensitivityModel, proj: Projection) -> list[str]:
     """What keeps the gains from being those of the workload."""
+    from codesign.projection.kernels import other_kernels
     from codesign.projection.rates import borrowed_rates
     from codesign.recommend.wording import percent
 
-    found = []
+    found = list(other_kernels(char.header, model))
     if _of_a_cpu(char):
         found.append(
             f"captured on a CPU: its times are not those of {proj.base.name}, and neither are "

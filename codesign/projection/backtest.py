@@ -15,7 +15,7 @@ from codesign.hardware import load_system
 from codesign.projection.projector import project
 from codesign.projection.step import step_of
 from codesign.sensitivity.blind import unmeasured
-from codesign.sensitivity.training import HOST_BOUND
+from codesign.sources.perfdb import HOST_BOUND
 from codesign.workload.characterization import Characterization
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codesign.projection.kernels import other_kernels
 from codesign.recommend.wording import percent
 from codesign.workload.notes import is_unnamed, recorded_elsewhere
 
@@ -29,6 +30,7 @@ def capture_warnings(study: Study, evaluation: Evaluation) -> list[str]:
         if weight > 0:
             header = study.chars[name].header
             said = _of_header(header, study.base.title or study.base.name)
+            said += other_kernels(header, study.model)
             said += _of_step(header.quality, evaluation.projections[name])
             found += [f"{name}: {text}" for text in said]
     return found

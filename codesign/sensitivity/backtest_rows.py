@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from codesign._common.errors import UsageError
 from codesign.sensitivity.op_model import numbers, strings
-from codesign.sensitivity.training import HOST_BOUND, TrainingSource
+from codesign.sensitivity.training import TrainingSource
+from codesign.sources.perfdb import HOST_BOUND
 
 SCORED_CLASSES = ("gemm", "grouped_gemm", "attention", "quantize", "collective")
 _SHAPE = ("name", "precision", "phase", "m", "n", "k", "batch", "heads", "kv_heads", "q_len",

@@ -51,6 +51,11 @@ class SensitivityModel:
         """GPU names whose measurements the model has seen."""
         return self.content.trained_on
 
+    @property
+    def framework(self) -> str:
+        """Whose kernels the model was fitted on."""
+        return self.content.framework
+
     def save(self, path: Path | str) -> None:
         """Write the model as JSON."""
         write_model(self.content, Path(path))

@@ -18,14 +18,13 @@ from codesign.sensitivity.estimate import Block, Near
 from codesign.sensitivity.hardware_arrays import family, hardware_arrays
 from codesign.sensitivity.kernels import VENDOR, split_kernel
 from codesign.sensitivity.op_model import Features, OpModel
+from codesign.sources.perfdb import HOST_BOUND
 
 ROWS_PER_GPU = 400
 """Rows kept of each GPU, op model and variant: the fit is no better with more."""
 GDDR_WEIGHT = 0.1
 """Parts with GDDR memory throttle in long multiplies and hold most problems in L2; they
 inform the fit, but do not bend it for the HBM parts that are to be projected."""
-HOST_BOUND = frozenset({("vllm", "gemm", "fp8_block")})
-"""(framework, precision) whose GEMM times are those of the host: floors of 57 to 259 us."""
 MIN_ROWS = 40
 KERNEL_CLASSES = {"grouped_gemm": True, "attention": False}
 """Classes whose rows name their kernels, and whether what is timed is the same in every

@@ -11,8 +11,10 @@ from codesign._common.units import format_share, format_si
 from codesign.hardware import load_gpu, load_system
 from codesign.hardware.compare import differences, gpu_quantities
 from codesign.hardware.model import Gpu, System
+from codesign.sources.perfdb import HOST_BOUND
 from codesign.workload.characterization import Characterization, Header, Quality, Reliability
 from codesign.workload.footprint import footprint
+from codesign.workload.notes import KERNELS_OF
 from codesign.workload.overlap import overlap_windows
 from codesign.workload.transformer import assumptions, build_ops
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from codesign.workload.recipe import Recipe
 
 _WORTH_A_WARNING = 0.05
-"""Extrapolated share of the busy time from which a reader should be told."""
+"""Share of the busy time, extrapolated or the host's, from which a reader should be told."""
 _ALONE = (
     "each measured by itself in a short run: no gaps between kernels, no slowing under sustained "
     "power, no SMs or bandwidth lost to collectives beside them. Three published H100 steps "
@@ -74,10 +76,10 @@ def compose(
         parallelism={"tp": p.tp, "cp": p.cp, "dp": p.dp, "pp": p.pp, "ep": p.ep},
         gpus=p.gpus,
         tokens_per_step=float(recipe.tokens_per_step),
-        software={"kernel tables": db.name, **measured.software},
+        software={"kernel tables": db.name, KERNELS_OF: framework, **measured.software},
         capture_method="composed",
         sources=measured.sources,
-        quality=_quality(ops, recipe, target),
+        quality=_quality(ops, recipe, target, framework),
         step_time_s=busy_s + bubble_s,
         idle_s=bubble_s,
         bubble_s=bubble_s,
@@ -125,6 +127,20 @@ def _shares(ops: pd.DataFrame) -> str:
     return f"busy time by evidence: {', '.join(parts)}"
 
 
+def _of_the_host(ops: pd.DataFrame, framework: str) -> str:
+    """What is to be said of times that are the host's; empty where they hardly count."""
+    busy_s = max(float(ops["exposed_s"].sum()), 1e-30)
+    for whose, op_class, precision in sorted(HOST_BOUND):
+        rows = ops["op_class"].eq(op_class) & ops["precision"].eq(precision)
+        share = float(ops.loc[rows.fillna(False), "exposed_s"].sum()) / busy_s
+        if whose == framework and share >= _WORTH_A_WARNING:
+            return (
+                f"{share:.0%} of the busy time is {precision} {op_class} as {framework}'s tables "
+                "have it: largely the host's time (floors of 57 to 259 us), not the GPU's"
+            )
+    return ""
+
+
 def _altered(gpu: Gpu) -> list[str]:
     """Quantities in which ``gpu`` is not the library's part whose name it bears."""
     try:
@@ -134,7 +150,7 @@ def _altered(gpu: Gpu) -> list[str]:
     return [d.path for d in differences(gpu_quantities(part), gpu_quantities(gpu)) if d.moved]
 
 
-def _quality(ops: pd.DataFrame, recipe: Recipe, system: System) -> Quality:
+def _quality(ops: pd.DataFrame, recipe: Recipe, system: System, framework: str) -> Quality:
     time_s = ops["time_s"].to_numpy(dtype=float)
     known = ops[["flops", "bytes", "wire_bytes"]].notna().any(axis=1).to_numpy(dtype=bool)
     total_s = max(float(time_s.sum()), 1e-30)
@@ -142,6 +158,8 @@ def _quality(ops: pd.DataFrame, recipe: Recipe, system: System) -> Quality:
     warnings = []
     if weak >= _WORTH_A_WARNING:
         warnings.append(f"{weak:.0%} of the busy time is extrapolated beyond the measured shapes")
+    if words := _of_the_host(ops, framework):
+        warnings.append(words)
     need_bytes, gpu = footprint(recipe).total_bytes, system.gpu
     if need_bytes > gpu.hbm_capacity_bytes:
         warnings.append(

@@ -1,7 +1,9 @@
-"""What readers note of a capture's device, in words that those who read it know again."""
+"""What readers note of a capture, in words that those who read it know again."""
 
 from __future__ import annotations
 
+KERNELS_OF = "kernels of"
+"""Key of ``header.software`` for the framework from whose kernels a recipe was composed."""
 _UNNAMED = "device: not named"
 _ELSEWHERE = " was recorded, but --system "
 

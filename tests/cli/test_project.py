@@ -114,6 +114,20 @@ def test_a_format_that_a_system_has_no_rate_for_is_said(
     assert "bf16 rate of 312 TFLOP/s, an assumption" in said
 
 
+def test_a_model_of_another_librarys_kernels_is_told(
+    char: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class _OfTrtllm(FakeModel):
+        framework = "trtllm"
+
+    monkeypatch.setattr("codesign.sensitivity.load_model", lambda path: _OfTrtllm())
+    path = _saved(tmp_path, [gemm(3.0, 1e15, 1e9)], software={"kernels of": "sglang"})
+    result = _run(path, "--set", "hbm_bandwidth=+50%", "--json")
+    assert result.exit_code == 0, result.output
+    (line,) = json.loads(result.stdout)["warnings"]
+    assert line.startswith("composed from kernels of sglang, but the model was fitted on those of")
+
+
 @pytest.mark.parametrize("rows", [[_other(3.0)], [_other(3.0), gemm(0.0, 1e12, 1e12)]])
 def test_nothing_to_move_is_no_gain_of_one(
     char: str, tmp_path: Path, rows: list[dict[str, Any]]

@@ -15,14 +15,16 @@ from tests.projection.fakes import characterization, gemm
 from tests.recommend.cases import BASE, IdentifiedModel, chars, portfolio
 
 
-def said(weight: float = 1.0, rows: Any = None, **header: Any) -> list[str]:
+def said(
+    weight: float = 1.0, rows: Any = None, model: Any = None, **header: Any
+) -> list[str]:  # fmt: skip
     """Warnings about the first workload, a capture of 4 s of GEMM."""
     given = chars()
     given["train"] = characterization(rows or [gemm(4.0, 4e15, 1e11)], **header)
     entries = portfolio().workloads
 
     plan = portfolio(workloads=(replace(entries[0], weight=weight), entries[1]))
-    found = recommend(plan, given, IdentifiedModel(), base=BASE)
+    found = recommend(plan, given, model or IdentifiedModel(), base=BASE)
     return [line for line in found.warnings if line.startswith("train: ")]
 
 
@@ -75,6 +77,18 @@ def test_time_that_no_model_covers_is_in_no_gain() -> None:
 def test_what_the_header_admits_is_told(header: dict[str, Any], told: str) -> None:
     (line,) = said(**header)
     assert told in line
+
+
+def test_a_model_of_another_librarys_kernels_is_told() -> None:
+    class OfTrtllm(IdentifiedModel):
+        framework = "trtllm"
+
+    (line,) = said(model=OfTrtllm(), software={"kernels of": "vllm", "torch": "2.9"})
+    assert "from kernels of vllm, but the model was fitted on those of trtllm" in line
+    assert line.endswith("codesign fit --framework vllm")
+    # The same library, or a capture, which runs what it runs.
+    assert said(model=OfTrtllm(), software={"kernels of": "trtllm"}) == []
+    assert said(model=OfTrtllm(), software={"vllm": "0.24"}) == []
 
 
 def test_a_capture_of_another_device_than_the_baselines_is_refused() -> None:

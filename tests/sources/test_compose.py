@@ -217,6 +217,32 @@ def test_a_recipe_is_composed_from_the_kernels_of_a_framework(db, shipped, frame
     assert 0.7 < ratio < 1.4
 
 
+@pytest.mark.parametrize("framework", ["sglang", "vllm"])
+def test_memory_bound_kernels_stream_whatever_the_framework(db, framework):
+    """SGLang's cast, at a tenth of the 3.35 TB/s of H100, is no norm's or activation's time."""
+    char = composed(db, SFT, "hgx-h100", framework=framework)
+    ops = char.ops[char.ops["op_class"].isin(["norm", "elementwise"]) & char.ops["bytes"].gt(1e9)]
+    rate = (ops["bytes"] / ops["time_s"]).astype(float)
+    assert len(ops) > 5
+    assert rate.between(0.6 * 3.35e12, 1.1 * 3.35e12).all()
+    assert char.header.software["scale_matrix_perf"].startswith("trtllm")
+    cast = [s.name for s in char.header.sources if "scale_matrix" in s.name]
+    assert len(cast) == 1
+    assert "/trtllm/" in cast[0]
+
+
+def test_times_that_are_the_hosts_are_told(db):
+    name = "qwen3-235b-a22b-rollout-decode"
+    char = composed(db, name, "hgx-h100", framework="vllm")
+    (said,) = char.header.quality.warnings
+    ops = char.ops
+    slow = ops[ops["op_class"].eq("gemm") & ops["precision"].eq("fp8_block")]
+    share = slow["exposed_s"].sum() / ops["exposed_s"].sum()
+    assert said.startswith(f"{100 * share:.0f}% of the busy time is fp8_block gemm as vllm's")
+    assert (slow["time_s"] / slow["count"]).min() > 50e-6
+    assert composed(db, name, "hgx-h100", framework="sglang").header.quality.warnings == ()
+
+
 def test_what_a_framework_did_not_measure_is_said(db):
     with pytest.raises(DataError, match=r"recipe deepseek.*\(vllm\): .*no measured context_mla"):
         composed(db, DEEPSEEK, framework="vllm")
