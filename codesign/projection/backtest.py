@@ -39,7 +39,7 @@ MIN_SHARE = 0.2
 PROTOCOL = (
     "Each recipe is composed on source and target from each one's own measured kernels. Only ops "
     "measured, or interpolated between measured shapes, on both sides decide; modelled, assumed "
-    "and extrapolated ones are left out of both. The source's step is projected onto the target "
+    "and extrapolated ones, and times of the host, are left out of both. The source's step is projected onto the target "
     "by a model that never saw the target, the same draws and overlap as in the study. Launch "
     "latency, the one specification that is read off a part's own kernels, is that of its family "
     "where that is known, else what is expected of a new one."
@@ -160,7 +160,7 @@ def restricted(char: Characterization, rows: NDArray[np.bool_]) -> Characterizat
 
 
 def _left_out(here: Characterization, there: Characterization, rows: NDArray[np.bool_]) -> str:
-    """What does not decide, by class, with the evidence that is missing."""
+    """What does not decide, by class, with the evidence that it has in place of a measurement."""
     step_s = step_of(here).step_time_s
     missing: dict[str, float] = {}
     for keep, op_class, mine, theirs, exposed in zip(
@@ -168,7 +168,7 @@ def _left_out(here: Characterization, there: Characterization, rows: NDArray[np.
         here.ops["exposed_s"].to_numpy(dtype=float), strict=True,
     ):  # fmt: skip
         if not keep:
-            why = mine if mine not in DECIDES else theirs
+            why = next((e for e in (mine, theirs) if e not in DECIDES), "of the host")
             missing[f"{op_class} ({why})"] = missing.get(f"{op_class} ({why})", 0.0) + exposed
     parts = sorted(
         ((v / step_s, k) for k, v in missing.items() if v >= 5e-4 * step_s), reverse=True

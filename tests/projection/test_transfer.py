@@ -111,6 +111,12 @@ def test_times_of_the_host_do_not_decide() -> None:
     assert not shared_rows(here, here, "vllm")[0]
     others = shared_rows(here, here, "vllm")[1:]
     assert (others == shared_rows(here, here, "trtllm")[1:]).all()
+    # 1 s of the 4 s that remain is modelled, and the GEMM of 2 s is left out as well.
+    joint = MODEL.draws(10, 0)
+    row = score(here, here, MODEL, joint, BASE, OTHER, "vllm")
+    assert row is not None
+    assert row.framework == "vllm"
+    assert row.note == "left out: gemm (of the host) 50.0 %, gemm (modelled) 25.0 %"
 
 
 def test_a_workload_that_was_hardly_measured_is_not_scored() -> None:
