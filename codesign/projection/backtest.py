@@ -39,10 +39,10 @@ MIN_SHARE = 0.2
 PROTOCOL = (
     "Each recipe is composed on source and target from each one's own measured kernels. Only ops "
     "measured, or interpolated between measured shapes, on both sides decide; modelled, assumed "
-    "and extrapolated ones, and times of the host, are left out of both. The source's step is projected onto the target "
-    "by a model that never saw the target, the same draws and overlap as in the study. Launch "
-    "latency, the one specification that is read off a part's own kernels, is that of its family "
-    "where that is known, else what is expected of a new one."
+    "and extrapolated ones, and times of the host, are left out of both. The source's step is "
+    "projected onto the target by a model that never saw the target, the same draws and overlap "
+    "as in the study. Launch latency, the one specification that is read off a part's own "
+    "kernels, is that of its family where that is known, else what is expected of a new one."
 )
 
 
