@@ -50,6 +50,9 @@ def main() -> None:
         {name: _scores(name, asked.rows, protocol, asked.scores) for name in frameworks}
         for protocol in ("time-ordered", "leave-one-gpu-out")
     )
+    if MAIN not in frameworks:
+        _note(f"scores kept in {asked.scores}; no page without {MAIN}")
+        return
     write_text(asked.output, _page(older, others, asked.rows))
     _note(f"wrote {asked.output}")
 

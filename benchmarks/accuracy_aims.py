@@ -18,6 +18,26 @@ GPU but the one that is scored, whose siblings are then known (`leave-one-gpu-ou
 a median or mean beyond the aim, **(b)** a bias beyond it: 5 % for multiplies, MoE and attention,
 8 % for collectives. For MoE and attention the aim is two thirds of the fitted roofline's error on
 the same rows, in the median. `nvfp4` is no aim under "others", where it is seen."""
+FLOORS = """What stands between the fits on older families and the aims that they miss:
+
+- **Launch latency.** A quarter of a GEMM table lasts under 5 us on Blackwell, where a launch takes
+  1.7 us against the 2.2 us expected of a new family; with it given, `bf16` meets its aims ("With
+  the launch latency given"). In narrow precisions the cast before the multiply hides it.
+- **Choice of kernels.** The same `bf16` multiply on the same GPU differs by 3 to 5 % between
+  libraries, and by 3 to 4 % from its neighbours in shape ("Noise floors"): transfer inside a family
+  is there. SGLang's multiplies scatter most, and hold the mean above the aim.
+- **`nvfp4` zero-shot.** The middle of three libraries *on the part itself* errs by 12 to 18 %.
+- **Kernels that no older part ran.** What SGLang and vLLM call on Blackwell (trtllm-gen) is 20 to
+  35 % faster in MoE, and in attention over an fp8 cache slower, than any kernel before. Their
+  intervals say so; TensorRT-LLM's own kernels are met in most cells ("Every score").
+- **Floors of collectives.** Small NCCL messages take as long on B200 as on A100, and 40 % less on
+  H100; no data sheet tells, so a new family is expected between, 20 % too fast. All of it is gone
+  once one Blackwell part is known.
+- **Expert exchanges.** `moe_a2a` waits for the host on GB200 and GB300 and not on B200 and B300, so
+  that neither pair tells of the other; `trtllm_alltoall` was measured on GB200 alone.
+
+Fitted on all others, H200 has one sibling (H100) against four of Blackwell's, which weigh on the
+one law: there the fit on older families is the better."""
 TWO_THIRDS = 2.0 / 3.0
 _H200, _BLACKWELL = ("h200-sxm",), ("b200-sxm", "gb200", "b300-sxm", "gb300")
 _ALL = (*_H200, *_BLACKWELL)

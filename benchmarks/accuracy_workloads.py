@@ -43,16 +43,19 @@ def _totals(both: dict[str, dict[str, Backtest]]) -> list[str]:
              "H100 to H200: largest mean", "Hopper to Blackwell: largest mean"]  # fmt: skip
     table = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for protocol, found in both.items():
-        rows = [r for scores in found.values() for r in scores.workloads]
+        pairs = _by_pair(found)
+        rows = [r for some in pairs.values() for r in some.values()]
+        if not rows:
+            continue
         inside = sum(r.covered for r in rows)
         error = 100 * float(np.median([abs(r.error) for r in rows]))
         means = {pair: float(np.mean([r.error for r in some.values()]))
-                 for pair, some in _by_pair(found).items()}  # fmt: skip
+                 for pair, some in pairs.items()}  # fmt: skip
         worst = []
         for targets in (("hgx-h200",), ("hgx-b200", "gb200-nvl72")):
             some = {p: e for p, e in means.items() if p[1] == "hgx-h100" and p[2] in targets}
-            pair = max(some, key=lambda p: abs(some[p]))
-            worst.append(f"{100 * some[pair]:+.1f} {pair[0]} on {pair[2]}")
+            pair = max(some, key=lambda p: abs(some[p]), default=None)
+            worst.append("-" if pair is None else f"{100 * some[pair]:+.1f} {pair[0]} on {pair[2]}")
         table.append(f"| {protocol} | {len(rows)} | {100 * inside / len(rows):.0f} % | "
                      f"{error:.1f} % | {' | '.join(worst)} |")  # fmt: skip
     return table
