@@ -59,11 +59,11 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 UNCALIBRATED = Efficiency()
 """Where calibration starts, and what it is held to."""
 DEFAULT = Efficiency(
-    gemm=1.41, gemm_narrow=0.979, gemm_block=1.15, gemm_nvfp4=0.701, grouped=1.73,
-    grouped_fused=0.944, attention_forward=1.01, attention_backward=1.51, memory=0.931,
-    memory_fused=0.968, tp_exposed=0.300, ep=1.09, ep_hybrid=0.296, ep_window=0.762,
-    dp_window=0.789, slowdown=1.56, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000816,
-    step_s=0.00545, power_exponent=1 / 3,
+    gemm=1.40, gemm_narrow=0.948, gemm_block=1.13, gemm_nvfp4=0.686, grouped=1.75,
+    grouped_fused=0.937, attention_forward=1.01, attention_backward=1.51, memory=0.862,
+    memory_fused=0.964, tp_exposed=0.320, ep=1.09, ep_hybrid=0.304, ep_window=0.754,
+    dp_window=0.789, slowdown=1.72, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000887,
+    step_s=0.00536, power_exponent=1 / 3,
 )  # fmt: skip
 """Shipped: calibrated on the H100 and GB200 rows of Megatron Bridge's table and half of the B200
 steps, the other rows unseen: `benchmarks/cluster.py` prints it with the scores that it reaches."""
