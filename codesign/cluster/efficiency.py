@@ -53,7 +53,7 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     power_exponent: float = 1 / 3
     """Sustained clock of large multiplies ~ power^exponent, between 1/3 (voltage follows
     frequency, as in the op models) and 1 (voltage at its floor). Assumed; left free, published
-    runs give 0.33, but cannot tell power from what else moved with it (docs/cluster.md)."""
+    runs give 0.31, but cannot tell power from what else moved with it (docs/cluster.md)."""
 
 
 UNCALIBRATED = Efficiency()
