@@ -7,11 +7,16 @@ address that a template of one's own names is left out.
 from __future__ import annotations
 
 import hashlib
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from codesign._common.errors import UsageError
 from codesign.report.print_charts import style_charts
 
+_EPOCH = "SOURCE_DATE_EPOCH"
 _WAY_OUT = "or write .html and print that from a browser"
 _STYLE = """<style>
 th, td, tbody th, th.word, td.word, td:has(.minibar) { min-width: 0; padding: .9mm .8mm; }
@@ -44,7 +49,10 @@ def engine() -> Any:
     it draws text with is missing.
     """
     try:
-        import weasyprint
+        with warnings.catch_warnings():
+            # Where HarfBuzz's subsetter is missing it says so, and subsets fonts the other way.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            import weasyprint
     except ImportError as error:
         raise UsageError(
             f"a .pdf needs WeasyPrint, which is not installed: pip install 'codesign[pdf]' and "
@@ -69,7 +77,20 @@ def pdf(html: str) -> bytes:
     nothing = weasyprint.urls.URLFetcher(allowed_protocols=["data"], allow_redirects=False)
     page = weasyprint.HTML(string=f"{head}{_STYLE}</head>{rest}", url_fetcher=nothing)
     style_charts(page.etree_element)
-    made: bytes = page.write_pdf(
-        pdf_variant="pdf/ua-1", pdf_identifier=hashlib.sha256(html.encode()).digest()[:16]
-    )
+    with _undated():
+        made: bytes = page.write_pdf(
+            pdf_variant="pdf/ua-1", pdf_identifier=hashlib.sha256(html.encode()).digest()[:16]
+        )
     return made
+
+
+@contextmanager
+def _undated() -> Iterator[None]:
+    """fontTools, which stands in for HarfBuzz's subsetter, writes the time into fonts otherwise."""
+    given = os.environ.get(_EPOCH)
+    os.environ[_EPOCH] = given or "0"
+    try:
+        yield
+    finally:
+        if given is None:
+            del os.environ[_EPOCH]
