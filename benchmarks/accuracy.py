@@ -112,7 +112,8 @@ def hbm_experiment(models: dict[str, SensitivityModel]) -> list[str]:
 
 
 def _h100_to_h200(db: RowCache, model, framework: str, precision: str):
-    from codesign.sensitivity.backtest_rows import fastest_by_op, measured_rows, source_times
+    from codesign.sensitivity.backtest_rows import fastest_by_op, source_times
+    from codesign.sensitivity.training import measured_rows
 
     parts = {g: measured_rows(db, g, "gemm", framework) for g in ("h100-sxm", "h200-sxm")}
     ops = parts["h200-sxm"]

@@ -29,12 +29,12 @@ FLOORS = """What stands between the fits on older families and the aims that the
 - **`nvfp4` zero-shot.** The middle of three libraries *on the part itself* errs by 12 to 18 %.
 - **Kernels that no older part ran.** What SGLang and vLLM call on Blackwell (trtllm-gen) is 20 to
   35 % faster in MoE, and in attention over an fp8 cache slower, than any kernel before. Their
-  intervals say so; TensorRT-LLM's own kernels are met in most cells ("Every score").
+  intervals say so; those of TensorRT-LLM are nearer in MoE, but attention is biased there too.
 - **Floors of collectives.** Small NCCL messages take as long on B200 as on A100, and 40 % less on
   H100; no data sheet tells, so a new family is expected between, 20 % too fast. All of it is gone
   once one Blackwell part is known.
-- **Expert exchanges.** `moe_a2a` waits for the host on GB200 and GB300 and not on B200 and B300, so
-  that neither pair tells of the other; `trtllm_alltoall` was measured on GB200 alone.
+- **Expert exchanges.** `moe_a2a` most likely waits for the host on GB200 and GB300 and not on B200
+  and B300, so that neither pair tells of the other; `trtllm_alltoall` was measured on GB200 alone.
 
 Fitted on all others, H200 has one sibling (H100) against four of Blackwell's, which weigh on the
 one law: there the fit on older families is the better."""

@@ -7,8 +7,9 @@ from accuracy_tables import TITLES
 
 from codesign.hardware import system_of_gpu
 from codesign.sensitivity import SensitivityModel
-from codesign.sensitivity.backtest_rows import RowCache, measured_rows
+from codesign.sensitivity.backtest_rows import RowCache
 from codesign.sensitivity.blind import unmeasured
+from codesign.sensitivity.training import measured_rows
 from codesign.sources.perfdb import PerfDB
 
 TEXT = """### With the launch latency given
@@ -20,7 +21,6 @@ the launch latency of the hardware library, which is the time of the part's smal
 median APE / MAPE (median bias), mean over frameworks. In narrow precisions it does not help: on
 Blackwell the cast before the multiply costs more than on Hopper, though a launch costs less."""
 TARGETS = ("h200-sxm", "b200-sxm", "gb200", "b300-sxm", "gb300")
-HOST_BOUND = ("vllm", "fp8_block")
 
 
 def lines(models: dict[str, SensitivityModel]) -> list[str]:
@@ -35,8 +35,6 @@ def lines(models: dict[str, SensitivityModel]) -> list[str]:
             blind = unmeasured(known, model.trained_on)
             error = model.times(ops, [blind, known]) / ops["time_s"].to_numpy(float) - 1
             for precision, rows in ops.groupby("precision").indices.items():
-                if (framework, precision) == HOST_BOUND:
-                    continue
                 for how, one in zip(("blind", "given"), error[:, rows], strict=True):
                     size = np.abs(one)
                     score = (float(np.median(size)), float(size.mean()), float(np.median(one)))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Spinner
     from rich.progress import TaskID
 
+FRAMEWORKS = ("trtllm", "vllm", "sglang")
+"""Those of `sources.perfdb`, whose import would slow every command down."""
 STDOUT = Path("-")
 _NEW_FOLDERS = "codesign.new_folders"
 

@@ -12,7 +12,14 @@ from click.core import ParameterSource
 
 from codesign._common.errors import CheckFailedError, UsageError
 from codesign._common.text import counted, printable
-from codesign.cli._common import Progress, check_overwrite, force_option, quiet_option, wrote
+from codesign.cli._common import (
+    FRAMEWORKS,
+    Progress,
+    check_overwrite,
+    force_option,
+    quiet_option,
+    wrote,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +43,7 @@ _METRICS = ("median_ape", "mape", "p90_ape", "bias", "coverage_90")
 @click.option("--quick", is_flag=True,
               help="One fit, two targets, 400 rows a group: one to two minutes.")  # fmt: skip
 @click.option("--framework", default="trtllm", show_default=True,
-              type=click.Choice(["trtllm", "vllm", "sglang"]),
+              type=click.Choice(FRAMEWORKS),
               help="Whose kernels.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(min=1),
               help="Rows scored of a group and target; default 4000, quick 400.")  # fmt: skip

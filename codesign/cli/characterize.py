@@ -9,6 +9,7 @@ import click
 
 from codesign._common.text import printable
 from codesign.cli._common import (
+    FRAMEWORKS,
     InputPath,
     Progress,
     check_overwrite,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
               help="Rank whose ops are kept; by default the lowest.")  # fmt: skip
 @click.option("--allow-extrapolation", is_flag=True,
               help="Estimate shapes outside the measured ones, labelled so.")  # fmt: skip
-@click.option("--framework", type=click.Choice(["trtllm", "vllm", "sglang"]),
+@click.option("--framework", type=click.Choice(FRAMEWORKS),
               help="Whose measured kernels compose a recipe; by default trtllm.")  # fmt: skip
 @click.option("--allow-truncated", is_flag=True, help="Read a trace that was cut short.")
 @click.option("--repair", is_flag=True, help="Drop or mend malformed events, and count them.")

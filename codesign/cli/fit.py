@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codesign.cli._common import (
+    FRAMEWORKS,
     InputPath,
     Progress,
     check_overwrite,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--gpus", multiple=True, metavar="GPU",
               help="Train on this GPU; may be repeated. Default: all with tables.")  # fmt: skip
 @click.option("--framework", default="trtllm", show_default=True,
-              type=click.Choice(["trtllm", "vllm", "sglang"]),
+              type=click.Choice(FRAMEWORKS),
               help="Whose kernels to learn from.")  # fmt: skip
 @click.option(
     "--seed",

@@ -15,7 +15,7 @@ from codesign.hardware import load_system
 from codesign.projection.projector import project
 from codesign.projection.step import step_of
 from codesign.sensitivity.blind import unmeasured
-from codesign.sources.perfdb import HOST_BOUND
+from codesign.sources.perfdb import of_the_host
 from codesign.workload.characterization import Characterization
 
 if TYPE_CHECKING:
@@ -141,11 +141,7 @@ def shared_rows(
             f"{there.header.system}; a backtest compares the same ops"
         )
     sides = [c.ops["evidence"].isin(DECIDES).to_numpy(dtype=bool) for c in (here, there)]
-    hosts = [
-        (here.ops["op_class"].eq(op_class) & here.ops["precision"].eq(precision)).to_numpy(bool)
-        for whose, op_class, precision in HOST_BOUND if whose == framework
-    ]  # fmt: skip
-    return np.asarray(np.logical_and.reduce([*sides, *(~host for host in hosts)]))
+    return np.asarray(sides[0] & sides[1] & ~of_the_host(here.ops, framework))
 
 
 def restricted(char: Characterization, rows: NDArray[np.bool_]) -> Characterization:

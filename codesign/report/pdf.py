@@ -88,7 +88,7 @@ def pdf(html: str) -> bytes:
 def _undated() -> Iterator[None]:
     """fontTools, which stands in for HarfBuzz's subsetter, writes the time into fonts otherwise."""
     given = os.environ.get(_EPOCH)
-    os.environ[_EPOCH] = given or "0"
+    os.environ.setdefault(_EPOCH, "0")
     try:
         yield
     finally:

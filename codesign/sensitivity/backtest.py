@@ -28,7 +28,6 @@ from codesign.sensitivity.backtest_rows import (
     RowCache,
     cells,
     fastest_by_op,
-    measured_rows,
     sample,
     source_times,
 )
@@ -37,7 +36,7 @@ from codesign.sensitivity.errors import LeakageError
 from codesign.sensitivity.fit import fit
 from codesign.sensitivity.model import SensitivityModel
 from codesign.sensitivity.op_model import numbers
-from codesign.sensitivity.training import TrainingSource
+from codesign.sensitivity.training import TrainingSource, measured_rows
 
 _OLD = ("a100-80gb-sxm", "h100-sxm", "l40s")
 _BLACKWELL = ("b200-sxm", "b300-sxm", "gb200", "gb300")

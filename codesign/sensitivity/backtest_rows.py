@@ -9,10 +9,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from codesign._common.errors import UsageError
 from codesign.sensitivity.op_model import numbers, strings
 from codesign.sensitivity.training import TrainingSource
-from codesign.sources.perfdb import HOST_BOUND
 
 SCORED_CLASSES = ("gemm", "grouped_gemm", "attention", "quantize", "collective")
 _SHAPE = ("name", "precision", "phase", "m", "n", "k", "batch", "heads", "kv_heads", "q_len",
@@ -43,19 +41,6 @@ class RowCache:
         while len(self._tables) > CACHED_TABLES:
             self._tables.popitem(last=False)
         return self._tables[key]
-
-
-def measured_rows(db: TrainingSource, gpu: str, op_class: str, framework: str) -> pd.DataFrame:
-    """Every row that ``gpu`` measured of a class, with positive times; empty if it did not."""
-    try:
-        ops = db.training_ops(gpu, op_class, framework=framework)
-    except UsageError:  # The database has no tables of this class.
-        return pd.DataFrame()
-    if not len(ops):
-        return ops
-    host = [p for f, c, p in HOST_BOUND if f == framework and c == op_class]
-    keep = (numbers(ops, "time_s", 0.0) > 0) & ~np.isin(strings(ops, "precision"), host)
-    return ops[keep].reset_index(drop=True)
 
 
 def groups(ops: pd.DataFrame) -> NDArray[np.str_]:

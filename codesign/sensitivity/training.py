@@ -17,8 +17,8 @@ from codesign.hardware.model import System
 from codesign.sensitivity.estimate import Block, Near
 from codesign.sensitivity.hardware_arrays import family, hardware_arrays
 from codesign.sensitivity.kernels import VENDOR, split_kernel
-from codesign.sensitivity.op_model import Features, OpModel
-from codesign.sources.perfdb import HOST_BOUND
+from codesign.sensitivity.op_model import Features, OpModel, numbers
+from codesign.sources.perfdb import of_the_host
 
 ROWS_PER_GPU = 400
 """Rows kept of each GPU, op model and variant: the fit is no better with more."""
@@ -83,7 +83,7 @@ def gather(
             for name in (framework, KERNELS_FROM.get(framework, framework)):
                 if name != framework and op_class not in KERNEL_CLASSES:
                     continue
-                rows = _rows(source, system.gpu.name, op_class, name)
+                rows = measured_rows(source, system.gpu.name, op_class, name)
                 for model in models:
                     if op_class in model.op_classes and len(rows):
                         taking = _Taking(model, system, name, rows_per_gpu, weight)
@@ -107,10 +107,9 @@ class _Taking:
         variants = self.model.variant(ops) if len(ops) else np.array([])
         for variant in map(str, np.unique(variants)):
             key = (self.model.name, variant)
-            bound = (self.framework, self.model.name, variant) in HOST_BOUND
             mine = found.framework.get(key, self.framework) == self.framework
             part = ops[variants == variant]
-            if bound or not mine or len(part) < MIN_ROWS:
+            if not mine or len(part) < MIN_ROWS:
                 continue
             block = _block(self.model, part, self.system, self.rows_per_gpu, self.weight)
             if not own and not (KERNEL_CLASSES[ops["op_class"].iloc[0]]
@@ -122,12 +121,16 @@ class _Taking:
             found.blocks.setdefault(key, []).append(block)
 
 
-def _rows(source: TrainingSource, gpu: str, op_class: str, framework: str) -> pd.DataFrame:
+def measured_rows(source: TrainingSource, gpu: str, op_class: str, framework: str) -> pd.DataFrame:
+    """Every row that ``gpu`` measured of a class: positive times, not the host's; else empty."""
     try:
         ops = source.training_ops(gpu, op_class, framework=framework)
     except UsageError:  # The database has no tables of this class.
         return pd.DataFrame()
-    return ops[ops["time_s"].fillna(0.0).gt(0.0)] if len(ops) else ops
+    if not len(ops):
+        return ops
+    keep = (numbers(ops, "time_s", 0.0) > 0) & ~of_the_host(ops, framework)
+    return ops[keep].reset_index(drop=True)
 
 
 def _block(model: OpModel, ops: pd.DataFrame, system: System, rows: int, weight: float) -> Block:

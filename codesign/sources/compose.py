@@ -11,7 +11,7 @@ from codesign._common.units import format_share, format_si
 from codesign.hardware import load_gpu, load_system
 from codesign.hardware.compare import differences, gpu_quantities
 from codesign.hardware.model import Gpu, System
-from codesign.sources.perfdb import HOST_BOUND
+from codesign.sources.perfdb import of_the_host
 from codesign.workload.characterization import Characterization, Header, Quality, Reliability
 from codesign.workload.footprint import footprint
 from codesign.workload.notes import KERNELS_OF
@@ -130,15 +130,16 @@ def _shares(ops: pd.DataFrame) -> str:
 def _of_the_host(ops: pd.DataFrame, framework: str) -> str:
     """What is to be said of times that are the host's; empty where they hardly count."""
     busy_s = max(float(ops["exposed_s"].sum()), 1e-30)
-    for whose, op_class, precision in sorted(HOST_BOUND):
-        rows = ops["op_class"].eq(op_class) & ops["precision"].eq(precision)
-        share = float(ops.loc[rows.fillna(False), "exposed_s"].sum()) / busy_s
-        if whose == framework and share >= _WORTH_A_WARNING:
-            return (
-                f"{share:.0%} of the busy time is {precision} {op_class} as {framework}'s tables "
-                "have it: largely the host's time (floors of 57 to 259 us), not the GPU's"
-            )
-    return ""
+    rows = ops[of_the_host(ops, framework)]
+    share = float(rows["exposed_s"].sum()) / busy_s
+    if share < _WORTH_A_WARNING:
+        return ""
+    kinds = dict.fromkeys(f"{p} {c}" for p, c in zip(rows["precision"], rows["op_class"],
+                                                    strict=True))  # fmt: skip
+    return (
+        f"{share:.0%} of the busy time is {', '.join(kinds)} as {framework}'s tables "
+        "have it: largely the host's time (floors of 57 to 259 us), not the GPU's"
+    )
 
 
 def _altered(gpu: Gpu) -> list[str]:

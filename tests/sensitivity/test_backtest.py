@@ -26,11 +26,11 @@ from codesign.sensitivity.backtest_rows import (
     RowCache,
     cells,
     fastest_by_op,
-    measured_rows,
     sample,
     source_times,
 )
 from codesign.sensitivity.errors import LeakageError
+from codesign.sensitivity.training import measured_rows
 from codesign.workload.schema import ops_frame
 from tests.sensitivity.fakes import FakeDB
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from codesign._common.errors import InsufficientDataError
 from codesign.hardware import load_system
 from codesign.projection.experiments.records import Condition, Experiment, Kernels, Range, Side
-from codesign.sensitivity.backtest_rows import measured_rows
 from codesign.sensitivity.op_model import numbers, strings
+from codesign.sensitivity.training import measured_rows
 from codesign.workload.accounting import add_work
 from codesign.workload.schema import COLUMNS, ops_frame
 

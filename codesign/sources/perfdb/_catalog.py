@@ -9,6 +9,10 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
 # Folder -> (our GPU name, device names that its rows may carry).
 FOLDERS = MappingProxyType({
     "a100_sxm": ("a100-80gb-sxm", ("NVIDIA A100-SXM4-80GB",)),
@@ -87,8 +91,18 @@ _TABLES = (
           framework="trtllm"),
 )  # fmt: skip
 TABLES = MappingProxyType({table.stem: table for table in _TABLES})
-HOST_BOUND = frozenset({("vllm", "gemm", "fp8_block")})
+_HOST_BOUND = (("vllm", "gemm", "fp8_block"),)
 """(framework, op class, precision) whose times are those of the host: floors of 57 to 259 us."""
+
+
+def of_the_host(ops: pd.DataFrame, framework: str) -> NDArray[np.bool_]:
+    """(ops,) rows whose times, in a framework's tables, are largely the host's."""
+    mask = np.zeros(len(ops), dtype=np.bool_)
+    for whose, op_class, precision in _HOST_BOUND:
+        if whose == framework:
+            rows = ops["op_class"].eq(op_class) & ops["precision"].eq(precision)
+            mask |= rows.fillna(False).to_numpy(dtype=np.bool_)
+    return mask
 
 
 def version_key(version: str) -> tuple[int, ...]:

@@ -52,6 +52,13 @@ def test_kernels_of_another_framework_have_their_own_times(folder, db, table, fr
     assert framework in row["source"]
 
 
+def test_commands_offer_the_frameworks_that_there_are():
+    from codesign.cli._common import FRAMEWORKS as offered
+    from codesign.sources.perfdb.database import FRAMEWORKS
+
+    assert offered == FRAMEWORKS
+
+
 def test_an_unknown_framework_is_a_usage_error(db):
     with pytest.raises(UsageError, match=r"unknown framework .jax."):
         db.measure(gemm(64, 4096, 4096), H100, framework="jax")
