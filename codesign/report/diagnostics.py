@@ -131,9 +131,9 @@ def _overview(units: Sequence[UnitDiagnostics], anchors: Sequence[str]) -> Table
 
 
 def _levels(unit: UnitDiagnostics) -> str:
-    """How much longer than the model's the times of each family are."""
+    """How much longer than the law's the times of each family are, in the middle."""
     parts = [f"{name} {fmt.signed_share(math.expm1(v))}" for name, v in unit.levels.items()]
-    return ", ".join(parts) or "in the effects"
+    return ", ".join(parts)
 
 
 def _condition(unit: UnitDiagnostics) -> str:
@@ -168,7 +168,7 @@ def _unit(unit: UnitDiagnostics, anchor: str, of: dict[str, Style]) -> UnitView:
         ("Spread of ops", fmt.share(unit.residual_sd)),
         ("Between families", fmt.share(unit.family_sd)),
         ("Between GPUs of one", f"{fmt.share(unit.gpu_sd)} ({unit.method})"),
-        ("Levels of families", _levels(unit)),
+        ("Families against the law", _levels(unit)),
         ("At a bound", ", ".join(unit.at_bound) or "none"),
     )  # fmt: skip
     groups = tuple(

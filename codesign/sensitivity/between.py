@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 from codesign._common.scores import Z_90
-from codesign.sensitivity.effects import Effect, student_factor
-from codesign.sensitivity.estimate import Block, Estimate, families_worth, family_weights
+from codesign.sensitivity.effects import Effect, WithEffects, student_factor
+from codesign.sensitivity.estimate import Block, families_worth, family_weights
 from codesign.sensitivity.hardware_arrays import Array
 from codesign.sensitivity.kernels import Spread
 
@@ -37,26 +37,19 @@ MIN_PAIR_ROWS = 30
 _ROWS_OF_MIXED = 40
 
 
-class Level(msgspec.Struct, frozen=True):
-    """How much slower than the model a silicon family's measured parts are, on the log scale."""
-
-    value: float
-    """Shrunk towards none, as far as what GPUs of one family differ by could be all of it."""
-    sd: float
-    """What is still unsure of it."""
-
-
 class Between(msgspec.Struct, frozen=True):
     """Variance components on the log scale, of one op model and variant."""
 
     family_sd: float
-    """Spread between silicon families; 0 where ``effects`` of the model tell them apart."""
+    """Spread between silicon families; 0 where the model names ``effects`` that tell it."""
     family_degrees: float
     """Degrees of freedom of ``family_sd``: families seen and the prior's worth."""
     gpu_sd: float
     """Spread between GPUs of one family."""
     residual_sd: float
-    """Spread of ops around their GPU's mean (from the 5 and 95 % points)."""
+    """Spread of ops around their GPU's mean (from the 5 and 95 % points), in a new family."""
+    known_sd: float
+    """The same in a family that was trained on."""
     nugget_sd: float
     """Part of ``residual_sd`` that not even the nearest shape shares: choice of kernels, noise."""
     kernel_sd: float
@@ -76,25 +69,24 @@ class Between(msgspec.Struct, frozen=True):
     """``estimated`` or ``assumed``, for same and cross, as ``same/cross``."""
     gain_sd: float
     """Spread of log(measured log ratio / modelled log ratio) over pairs of GPUs."""
-    effects: tuple[Effect, ...] = ()
-    """Random effects of the families, where the op model has some."""
-    levels: dict[str, Level] = {}
-    """One of every family that was trained on, where there are no ``effects``."""
+    effects: tuple[Effect, ...]
+    """What the families that were trained on have of their own."""
 
-    def level(self, family: str) -> float:
-        """Log factor on the times of a family; none for one that was not trained on."""
-        return self.levels[family].value if family in self.levels else 0.0
+    def knows(self, family: str) -> bool:
+        """Whether the family was trained on."""
+        return any(family in effect.families for effect in self.effects)
 
     def level_sd(self, family: str) -> float:
-        """What is unsure of it: for a new family as wide as Student's t."""
-        if family in self.levels:
-            return self.levels[family].sd
-        return self.family_sd * student_factor(self.family_degrees)
+        """What a family may differ by, beyond its effects: as wide as Student's t if it is new."""
+        return 0.0 if self.knows(family) else self.family_sd * student_factor(self.family_degrees)
 
-    @property
-    def region_sd(self) -> float:
-        """Part of ``residual_sd`` that ops of neighbouring shapes share."""
-        return float(np.sqrt(max(self.residual_sd**2 - self.nugget_sd**2, 0.0)))
+    def op_sd(self, family: str) -> float:
+        """Spread of ops around their GPU's mean."""
+        return self.known_sd if self.knows(family) else self.residual_sd
+
+    def region_sd(self, family: str) -> float:
+        """Part of `op_sd` that ops of neighbouring shapes share."""
+        return float(np.sqrt(max(self.op_sd(family) ** 2 - self.nugget_sd**2, 0.0)))
 
     @property
     def gpu_spread_sd(self) -> float:
@@ -105,33 +97,25 @@ class Between(msgspec.Struct, frozen=True):
 
 def between_gpus(
     blocks: Sequence[Block],
-    estimate: Estimate,
-    effects: tuple[Effect, ...] = (),
-    adjusted: Sequence[Array] | None = None,
+    extra: WithEffects,
     nugget_sd: float | None = None,
     kernels: Spread = Spread(0.0, 0.0),  # noqa: B008  (frozen)
 ) -> Between:
     """Variance components, carry-over and lever trust.
 
-    Spreads are those of left-out residuals, or, where the model has ``effects`` of families,
-    of the residuals ``adjusted`` for them. ``nugget_sd`` is None where no neighbours in shape
-    were measured: all of an op's spread is then its own.
+    Spreads of a new family are those of left-out residuals, or, where the model names effects
+    that tell how families differ, of the residuals adjusted for them. ``nugget_sd`` is None
+    where no neighbours in shape were measured: all of an op's spread is then its own.
     """
-    if adjusted is None:
+    estimate, adjusted = extra.found, extra.adjusted
+    if any(effect.sd for effect in extra.effects):
+        residuals = fits = list(adjusted)
+        family_sd, gpu_sd, method = 0.0, PRIOR_GPU_SD / 2, "family effects"
+    else:
         residuals = [estimate.left_out[estimate.cluster == i] for i in range(len(blocks))]
         family_sd, gpu_sd, method = _components(blocks, residuals)
         fits = [estimate.residual[estimate.cluster == i] for i in range(len(blocks))]
-    else:
-        residuals = fits = list(adjusted)
-        family_sd, gpu_sd, method = 0.0, PRIOR_GPU_SD / 2, "family effects"
-    spread = np.concatenate([r - np.median(r) for r in residuals])
-    weights = np.concatenate([np.full(r.size, b.weight) for r, b in zip(residuals, blocks,
-                                                                       strict=True)])  # fmt: skip
-    lo, hi = _weighted_quantiles(spread, weights, (0.05, 0.95))
-    levels = {} if adjusted is not None else _levels(blocks, fits, family_sd, gpu_sd)
-    own = [r - (levels[b.architecture].value if levels else 0.0)
-           for r, b in zip(fits, blocks, strict=True)]  # fmt: skip
-    pairs = list(_pairs(blocks, own))
+    pairs = list(_pairs(blocks, adjusted))
     assumed = dict(ASSUMED_TRANSFER_SD)
     if nugget_sd is not None:
         assumed["same"] = SAME_OVER_NUGGET * nugget_sd
@@ -139,22 +123,30 @@ def between_gpus(
         kind: _carry([p for p in pairs if p[0] == kind], kind, assumed[kind])
         for kind in ASSUMED_CARRY
     }
-    residual_sd = max((hi - lo) / (2 * Z_90), 0.01)
+    residual_sd = _own_sd(blocks, residuals)
+    known_sd = min(_own_sd(blocks, adjusted), residual_sd)
     return Between(
         family_sd=family_sd, family_degrees=families_worth(blocks) + PRIOR_GPUS, gpu_sd=gpu_sd,
-        method=method,
-        residual_sd=residual_sd,
-        nugget_sd=min(residual_sd if nugget_sd is None else nugget_sd, residual_sd),
+        method=method, residual_sd=residual_sd, known_sd=known_sd,
+        nugget_sd=min(residual_sd if nugget_sd is None else nugget_sd, known_sd),
         kernel_sd=kernels.shared_sd, kernel_own_sd=kernels.own_sd,
         carry_same=carry["same"][0], carry_cross=carry["cross"][0],
         transfer_sd_same=carry["same"][1],
         # A source that says nothing is no worse than none.
         transfer_sd_cross=min(carry["cross"][1], residual_sd),
         carry_evidence=f"{carry['same'][2]}/{carry['cross'][2]}",
-        # Of the model alone: a lever moves no family's level.
+        # Of the law alone: a lever changes no family.
         gain_sd=_gain_sd(list(_pairs(blocks, fits))),
-        effects=effects, levels=levels,
+        effects=extra.effects,
     )  # fmt: skip
+
+
+def _own_sd(blocks: Sequence[Block], residuals: Sequence[Array]) -> float:
+    """Spread of ops around their GPU's median, as that of a normal with their 5 and 95 % points."""
+    spread = np.concatenate([r - np.median(r) for r in residuals])
+    weights = [np.full(r.size, b.weight) for r, b in zip(residuals, blocks, strict=True)]
+    lo, hi = _weighted_quantiles(spread, np.concatenate(weights), (0.05, 0.95))
+    return max((hi - lo) / (2 * Z_90), 0.01)
 
 
 def _components(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[float, float, str]:
@@ -175,20 +167,6 @@ def _components(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[fl
     family_var = _shrink(family_var * (count - 1.0) / count, count, PRIOR_GPU_SD)
     gpu_var = _shrink(gpu_var, within, PRIOR_GPU_SD / 2)
     return float(np.sqrt(family_var)), float(np.sqrt(gpu_var)), method
-
-
-def _levels(
-    blocks: Sequence[Block], fits: Sequence[Array], family_sd: float, gpu_sd: float
-) -> dict[str, Level]:
-    """Best linear unbiased prediction of each family's level from its GPUs' median residuals."""
-    found = {}
-    for name in sorted({b.architecture for b in blocks}):
-        own = [r for r, b in zip(fits, blocks, strict=True) if b.architecture == name]
-        medians = [np.median(r) for r in own]
-        noise = gpu_sd**2 / len(medians)
-        kept = family_sd**2 / (family_sd**2 + noise)
-        found[name] = Level(float(kept * np.mean(medians)), float(np.sqrt(kept * noise)))
-    return found
 
 
 def _shrink(

@@ -88,7 +88,7 @@ class UnitDiagnostics(msgspec.Struct, frozen=True):
     residual_sd: float
     method: str
     levels: dict[str, float]
-    """Log factor of each family that was trained on, where the model has no finer effects."""
+    """Log factor of each family's effects on its own rows, in the middle."""
     by_gpu: tuple[GroupRow, ...]
     by_resource: tuple[GroupRow, ...]
     by_size: tuple[GroupRow, ...]
@@ -154,6 +154,8 @@ class _Rows:
     leverage: Array
     resource: Array
     """(rows,) name of the resource that takes most of the modelled time."""
+    levels: dict[str, float]
+    """Median log factor of each family's effects."""
 
 
 def _unit(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> UnitDiagnostics:
@@ -168,7 +170,7 @@ def _unit(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> UnitDiagnostic
         condition_number=unit.condition_number, rank=unit.rank,
         family_sd=unit.between.family_sd, gpu_sd=unit.between.gpu_sd, residual_sd=sd,
         method=unit.between.method,
-        levels={name: level.value for name, level in unit.between.levels.items()},
+        levels=rows.levels,
         by_gpu=_groups(rows, rows.gpu, [b.gpu for b in blocks], sd),
         by_resource=_groups(rows, rows.resource, sorted(set(rows.resource.tolist())), sd),
         by_size=_groups(rows, names, order, sd), points=_points(rows),
@@ -176,25 +178,23 @@ def _unit(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> UnitDiagnostic
 
 
 def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
-    """Residuals with each family's effects or level, and leverages in the weighted, ridged fit."""
+    """Residuals with each family's effects, and leverages in the weighted, ridged fit."""
     parameters = model.parameters(unit.variant)
-    moves = loadings(model, unit.variant, parameters)
+    moves = loadings(unit.between.effects)
     z = unit.z_array()
     ridge = np.array([1.0 / (p.prior_sd or VAGUE_PRIOR_SD) for p in parameters])
     residuals, jacobians, weights, resources = [], [], [], []
+    moved: dict[str, list[Array]] = {}
     for block in blocks:
         effects = family_shift(unit.between.effects, block.architecture)
         shift = moves @ effects if effects.size else np.zeros_like(z)
 
-        level = unit.between.level(block.architecture)
-
-        def log_times(
-            at: Array, block: Block = block, shift: Array = shift, level: float = level
-        ) -> Array:
+        def log_times(at: Array, block: Block = block, shift: Array = shift) -> Array:
             theta = natural(parameters, at + shift)
-            return np.asarray(level + np.log(model.times(theta, block.features, block.hw)[0]))
+            return np.asarray(np.log(model.times(theta, block.features, block.hw)[0]))
 
         base = log_times(z)
+        moved.setdefault(block.architecture, []).append(base - log_times(z - shift))
         residual = np.log(block.time_s) - base
         steps = _STEP * np.eye(z.size)
         jacobians.append(np.column_stack([(log_times(z + s) - base) / _STEP for s in steps]))
@@ -212,6 +212,7 @@ def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
         gpu=np.concatenate([np.full(b.time_s.size, b.gpu) for b in blocks]),
         time_s=np.concatenate([b.time_s for b in blocks]),
         residual=np.concatenate(residuals), leverage=leverage, resource=np.concatenate(resources),
+        levels={name: float(np.median(np.concatenate(m))) for name, m in sorted(moved.items())},
     )  # fmt: skip
 
 

@@ -40,9 +40,11 @@ class Effect(msgspec.Struct, frozen=True):
 
     name: str
     sd: float
-    """Spread between families."""
+    """Spread between families; 0 where `Between.family_sd` says how a new one may differ."""
     degrees: float
     """Degrees of freedom of the spread: families seen and the prior's worth."""
+    moves: tuple[float, ...]
+    """(p,) shift of each parameter, on its estimation scale, per unit of the effect."""
     families: dict[str, float]
     """Estimate for every family that was trained on."""
     family_sd: dict[str, float]
@@ -59,28 +61,33 @@ class FamilyFit(msgspec.Struct, frozen=True):
     """How far a family's deviation speaks for the spread: GDDR parts hardly do."""
 
 
-def loadings(model: OpModel, variant: str, parameters: Sequence[Parameter]) -> Array:
+def loadings(effects: Sequence[Effect]) -> Array:
     """(p, effects) how far each parameter moves, on its estimation scale, per unit of effect."""
-    moved = model.effects(variant)
+    return np.array([effect.moves for effect in effects]).T
+
+
+def named_moves(model: OpModel, variant: str) -> Array:
+    """(p, effects) those of the effects that ``model`` names."""
+    moved, parameters = model.effects(variant), model.parameters(variant)
     return np.array([[found.get(p.name, 0.0) for found in moved.values()] for p in parameters])
 
 
 def fit_families(
-    model: OpModel, variant: str, blocks: Sequence[Block], z: Array, spread: Array
-) -> FamilyFit:
+    model: OpModel, variant: str, blocks: Sequence[Block], z: Array, names: tuple[str, ...],
+    moves: Array, spread: Array,
+) -> FamilyFit:  # fmt: skip
     """Effects of every family among ``blocks`` around ``z``, shrunk by ``spread`` (effects,).
 
-    Gauss-Newton on the log residuals with soft-L1 weights and a ridge 1 / spread.
+    ``moves`` is (p, effects). Gauss-Newton on the log residuals with soft-L1 weights and a
+    ridge 1 / spread.
     """
     parameters = model.parameters(variant)
-    names = tuple(model.effects(variant))
     values: dict[str, tuple[float, ...]] = {}
     sds: dict[str, tuple[float, ...]] = {}
     weights: dict[str, float] = {}
     for family in sorted({b.architecture for b in blocks}):
         own = [b for b in blocks if b.architecture == family]
-        found, sd = _one_family(model, parameters, loadings(model, variant, parameters), own, z,
-                                spread)  # fmt: skip
+        found, sd = _one_family(model, parameters, moves, own, z, spread)
         values[family] = tuple(float(v) for v in found)
         sds[family] = tuple(float(v) for v in sd)
         weights[family] = max(b.weight for b in own)
@@ -97,7 +104,7 @@ def _one_family(
         theta = natural(parameters, z + moves @ effect)
         return np.concatenate([np.log(model.times(theta, b.features, b.hw)[0]) for b in blocks])
 
-    worth = ROWS_OF_FAMILY / measured.size
+    per_row = ROWS_OF_FAMILY / measured.size / SOFT_L1_SCALE**2
     effect = np.zeros(moves.shape[1])
     information = np.eye(effect.size)
     for _ in range(_ROUNDS):
@@ -106,7 +113,7 @@ def _one_family(
         jacobian = np.column_stack([
             (modelled(effect + step) - base) / _STEP for step in _STEP * np.eye(effect.size)
         ])  # fmt: skip
-        weight = worth / SOFT_L1_SCALE**2 / np.sqrt(1.0 + (residual / SOFT_L1_SCALE) ** 2)
+        weight = per_row / np.sqrt(1.0 + (residual / SOFT_L1_SCALE) ** 2)
         information = (jacobian * weight[:, None]).T @ jacobian + np.diag(spread**-2.0)
         gradient = jacobian.T @ (weight * residual) - effect / spread**2
         move = np.linalg.solve(information, gradient)
@@ -141,11 +148,12 @@ def spread_between(fits: Sequence[FamilyFit]) -> tuple[Array, float]:
     return np.sqrt((pooled + prior) / (families + PRIOR_FAMILIES)), families + PRIOR_FAMILIES
 
 
-def as_effects(fit: FamilyFit, spread: Array, degrees: float) -> tuple[Effect, ...]:
+def as_effects(fit: FamilyFit, spread: Array, degrees: float, moves: Array) -> tuple[Effect, ...]:
     """The effects as they are kept with a fitted variant."""
     return tuple(
         Effect(
             name=name, sd=float(spread[i]), degrees=degrees,
+            moves=tuple(float(v) for v in moves[:, i]),
             families={f: v[i] for f, v in fit.values.items()},
             family_sd={f: v[i] for f, v in fit.sds.items()},
         )
@@ -193,9 +201,10 @@ def add_effects(
     family's effects are then those of the other variants, and its parameters move the other
     way: what is exceptional about a family's links is so in all of its libraries.
     """
-    moves = {v: loadings(model, v, model.parameters(v)) for v in variants}
-    wide = np.full(len(model.effects(next(iter(variants)))), _WIDE_SD)
-    first = {v: fit_families(model, v, blocks, found.z, wide)
+    moves = {v: named_moves(model, v) for v in variants}
+    names = tuple(model.effects(next(iter(variants))))
+    wide = np.full(len(names), _WIDE_SD)
+    first = {v: fit_families(model, v, blocks, found.z, names, moves[v], wide)
              for v, (blocks, found) in variants.items()}  # fmt: skip
     spread, degrees = spread_between(list(first.values()))
     common = _common([f for f in first.values() if len(f.values) > 1])
@@ -205,9 +214,10 @@ def add_effects(
         families = list(first[variant].values)
         if len(families) == 1 and families[0] in common:
             z = z - moves[variant] @ common[families[0]]
-        fit = fit_families(model, variant, blocks, z, spread)
-        left = _residuals(model, variant, blocks, z, moves[variant], fit)
-        result[variant] = WithEffects(replace(found, z=z), as_effects(fit, spread, degrees), left)
+        fit = fit_families(model, variant, blocks, z, names, moves[variant], spread)
+        left = residuals_with(model, variant, blocks, z, moves[variant], fit)
+        effects = as_effects(fit, spread, degrees, moves[variant])
+        result[variant] = WithEffects(replace(found, z=z), effects, left)
     return result
 
 
@@ -220,9 +230,10 @@ def _common(fits: Sequence[FamilyFit]) -> dict[str, Array]:
     }
 
 
-def _residuals(
+def residuals_with(
     model: OpModel, variant: str, blocks: Sequence[Block], z: Array, moves: Array, fit: FamilyFit
 ) -> list[Array]:
+    """Log residuals of each block with its family's effects."""
     parameters = model.parameters(variant)
     out = []
     for block in blocks:

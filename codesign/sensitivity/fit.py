@@ -20,6 +20,7 @@ from codesign.sensitivity.model import SensitivityModel
 from codesign.sensitivity.modelfile import ModelFile, Score, Unit
 from codesign.sensitivity.op_model import POWER_CLOCK_EXPONENT, OpModel
 from codesign.sensitivity.plausible import plausible_draws
+from codesign.sensitivity.principal import add_deviations
 from codesign.sensitivity.registry import MODELS
 from codesign.sensitivity.training import (
     ROWS_PER_GPU,
@@ -75,10 +76,9 @@ def fit(
     for model in models:
         fitted = _fit_model(model, gathered)
         spread = _kernel_spread(model, fitted, gathered)
-        for variant, (blocks, found, extra) in fitted.items():
-            key = (model.name, variant)
-            evidence[key] = (model, blocks, found)
-            units.append(_unit(model, variant, (blocks, found, extra), gathered, spread))
+        for variant, (blocks, extra) in fitted.items():
+            evidence[model.name, variant] = (model, blocks, extra.found)
+            units.append(_unit(model, variant, (blocks, extra), gathered, spread))
     units = pooled_spreads(units)
     if not units:
         raise InsufficientDataError(
@@ -99,7 +99,7 @@ def fit(
     )
 
 
-Fitted = tuple[Sequence[Block], Estimate, WithEffects | None]
+Fitted = tuple[Sequence[Block], WithEffects]
 
 
 def _fit_model(model: OpModel, gathered: Gathered) -> dict[str, Fitted]:
@@ -115,12 +115,11 @@ def _fit_model(model: OpModel, gathered: Gathered) -> dict[str, Fitted]:
         near = [estimates[v][1].z for v in model.fallbacks(variant) if v in estimates]
         prior = near[0] if near else None
         estimates[variant] = blocks, estimate(model, parameters, blocks, prior=prior)
-    if not any(model.effects(variant) for variant in estimates):
-        return {v: (blocks, found, None) for v, (blocks, found) in estimates.items()}
-    return {
-        v: (estimates[v][0], extra.found, extra)
-        for v, extra in add_effects(model, estimates).items()
-    }
+    if not estimates:
+        return {}
+    named = any(model.effects(variant) for variant in estimates)
+    added = (add_effects if named else add_deviations)(model, estimates)
+    return {v: (estimates[v][0], extra) for v, extra in added.items()}
 
 
 def _order(model: OpModel, variant: str) -> tuple[bool, int, str]:
@@ -129,8 +128,8 @@ def _order(model: OpModel, variant: str) -> tuple[bool, int, str]:
 
 def _kernel_spread(model: OpModel, fitted: dict[str, Fitted], gathered: Gathered) -> Spread:
     """How kernel families of ``model`` differ, from all rows that name theirs."""
-    known = {v: (blocks, found) for v, (blocks, found, _) in fitted.items()}
-    every = {v: list(blocks) for v, (blocks, _, _) in fitted.items()}
+    known = {v: (blocks, extra.found) for v, (blocks, extra) in fitted.items()}
+    every = {v: list(blocks) for v, (blocks, _) in fitted.items()}
     for (name, variant), blocks in gathered.strangers.items():
         if name == model.name:
             every.setdefault(variant, []).extend(blocks)
@@ -138,15 +137,15 @@ def _kernel_spread(model: OpModel, fitted: dict[str, Fitted], gathered: Gathered
 
 
 def _nugget(
-    model: OpModel, variant: str, blocks: Sequence[Block], z: Array, extra: WithEffects | None
+    model: OpModel, variant: str, blocks: Sequence[Block], extra: WithEffects
 ) -> float | None:
     """What not even the nearest shapes share, with the effects of each block's family."""
     parameters = model.parameters(variant)
-    moves = loadings(model, variant, parameters)
+    moves = loadings(extra.effects)
     modelled, beside = [], []
     for block in blocks:
-        shift = family_shift(extra.effects, block.architecture) if extra else np.zeros(0)
-        theta = natural(parameters, z + moves @ shift if extra else z)
+        shift = family_shift(extra.effects, block.architecture)
+        theta = natural(parameters, extra.found.z + moves @ shift)
         modelled.append(np.log(model.times(theta, block.features, block.hw)[0]))
         near = block.near.features if block.near else None
         beside.append(np.log(model.times(theta, near, block.hw)[0]) if near else np.zeros(0))
@@ -156,7 +155,8 @@ def _nugget(
 def _unit(
     model: OpModel, variant: str, fitted: Fitted, gathered: Gathered, kernels: Spread
 ) -> Unit:
-    blocks, found, extra = fitted
+    blocks, extra = fitted
+    found = extra.found
     parameters = model.parameters(variant)
     values = natural(parameters, found.z)
     at_bound = tuple(
@@ -165,14 +165,8 @@ def _unit(
     )  # fmt: skip
     seed = zlib.crc32(f"{model.name}/{variant}".encode())
     draws = plausible_draws(model, parameters, blocks, found, seed)
-    lone = _nugget(model, variant, blocks, found.z, extra)
-    residuals = [found.residual[found.cluster == i] for i in range(len(blocks))]
-    if extra is not None:
-        residuals = extra.adjusted
-    between = between_gpus(
-        blocks, found, extra.effects if extra else (), residuals if extra else None, lone, kernels
-    )
-    residuals = [r - between.level(b.architecture) for r, b in zip(residuals, blocks, strict=True)]
+    lone = _nugget(model, variant, blocks, extra)
+    between = between_gpus(blocks, extra, lone, kernels)
     rows_seen = gathered.rows_seen[model.name, variant]
     return Unit(
         model=model.name, variant=variant, form=(model.__doc__ or "").strip().split("\n")[0],
@@ -182,7 +176,7 @@ def _unit(
         draws=tuple(tuple(float(f"{v:.5g}") for v in row) for row in draws),
         between=between, gpus=tuple(b.gpu for b in blocks),
         rows_seen=rows_seen, condition_number=found.condition_number, rank=found.rank,
-        score=_score(residuals, blocks), at_bound=at_bound,
+        score=_score(extra.adjusted, blocks), at_bound=at_bound,
         framework=gathered.framework[model.name, variant],
     )  # fmt: skip
 
@@ -204,12 +198,12 @@ def pooled_spreads(units: Sequence[Unit]) -> list[Unit]:
     def median(some: list[Unit]) -> float:
         return float(np.median([u.between.residual_sd for u in some]))
 
-    several = [u for u in units if known(u) and not u.between.effects]
+    several = [u for u in units if known(u) and u.between.family_sd]
     out = []
     for unit in units:
         near = [u for u in several if u.model == unit.model] or several
         b = unit.between
-        if near and not known(unit) and not b.effects:
+        if near and not known(unit) and b.family_sd:
             own = median(near)
             cross, alone = min(b.transfer_sd_cross, own), min(b.nugget_sd, own)
             b = msgspec.structs.replace(

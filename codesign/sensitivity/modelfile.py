@@ -12,7 +12,7 @@ from codesign._common.files import read_bytes, write_bytes
 from codesign.sensitivity.between import Between
 from codesign.sensitivity.hardware_arrays import Array
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 
 class Identification(msgspec.Struct, frozen=True):
@@ -119,7 +119,8 @@ def read_model(path: Path) -> ModelFile:
     for unit in model.units:
         size = len(unit.parameters)
         shapes = {len(unit.values), len(unit.z), len(unit.covariance)}
-        rows = (*unit.covariance, *unit.draws)
+        effects = [effect.moves for effect in unit.between.effects]
+        rows = (*unit.covariance, *unit.draws, *effects)
         if not unit.draws or shapes | {len(row) for row in rows} != {size}:
             raise DataError(f"{path}: unit {unit.model}/{unit.variant}: sizes disagree")
     return model

@@ -44,7 +44,7 @@ class Part:
     @cached_property
     def moves(self) -> Array:
         """(p, effects) shift of each parameter per unit of a family's effect."""
-        return loadings(self.model, self.unit.variant, self.model.parameters(self.unit.variant))
+        return loadings(self.unit.between.effects)
 
     def shifts(self, hw: HardwareArrays) -> dict[str, Array]:
         """Point estimates of the effects of every family in ``hw``."""
@@ -52,13 +52,10 @@ class Part:
         return {name: family_shift(effects, name) for name in families_of(hw)}
 
     def times(self, z: Array, hw: HardwareArrays, shifts: Mapping[str, Array]) -> Array:
-        """(systems, ops) seconds of one call, each system with its family's effects or level."""
+        """(systems, ops) seconds of one call, each system with its family's effects."""
         families = families_of(hw)
-        levels = np.array([[self.unit.between.level(name)] for name in families])
         if len(set(families)) == 1 or not self.unit.between.effects:
-            theta = self.theta(z, shifts[families[0]])
-            whole: Array = self.model.times(theta, self.features, hw) * np.exp(levels)
-            return whole
+            return self.model.times(self.theta(z, shifts[families[0]]), self.features, hw)
         out = np.empty((len(families), len(next(iter(self.features.values())))))
         for name in dict.fromkeys(families):
             rows = [i for i, other in enumerate(families) if other == name]
@@ -107,10 +104,10 @@ def predict_part(
     strange, strange_own = (b.kernel_sd, b.kernel_own_sd) if part.strange else (0.0, 0.0)
     seen = system.gpu.name in part.unit.gpus
     shared = spread[:, 0].var(axis=0) + _effects_var(part, z, hw, 0.0) + strange**2
-    own_level_var = b.level_sd(family(system.gpu.architecture)) ** 2
-    shared = shared + (0.0 if seen else own_level_var + b.gpu_sd**2)
+    kin = family(system.gpu.architecture)
+    shared = shared + (0.0 if seen else b.level_sd(kin) ** 2 + b.gpu_sd**2)
     size = part.rows.size
-    region = np.full(size, b.region_sd**2 + strange_own**2)
+    region = np.full(size, b.region_sd(kin) ** 2 + strange_own**2)
     own = np.full(size, b.nugget_sd**2)
     if source is None:
         none = np.zeros(size, dtype=np.bool_)
@@ -169,7 +166,7 @@ def _carry_over(part: Part, system: System, source: System, doubt: Array) -> _Ca
     if family(system.gpu.architecture) == family(source.gpu.architecture):
         level_var = b.level_sd(family(source.gpu.architecture)) ** 2
         common = doubt + (0.0 if source.gpu.name in unit.gpus else level_var)
-        share = common / (common + b.residual_sd**2)
+        share = common / (common + b.op_sd(family(source.gpu.architecture)) ** 2)
         exponent = share + (1.0 - share) * b.carry_same
         return _Carry(exponent, b.gpu_sd**2 / 4.0, 0.0, b.transfer_sd_same**2)
     exponent = b.carry_cross * one

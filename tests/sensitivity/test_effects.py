@@ -14,6 +14,7 @@ from codesign.sensitivity.effects import (
     FamilyFit,
     add_effects,
     fit_families,
+    named_moves,
     spread_between,
     student_factor,
 )
@@ -23,6 +24,7 @@ from codesign.sensitivity.training import feature_key
 from codesign.workload.schema import ops_frame
 
 MODEL = CollectiveModel()
+NAMES = tuple(MODEL.effects(""))
 
 
 def rows(kind: str) -> pd.DataFrame:
@@ -55,7 +57,7 @@ def test_effects_of_a_family_are_found_again() -> None:
     kind = "all_gather"
     z = initial(MODEL.parameters(kind))
     blocks = [block("hgx-h100", "hopper", 1.5, 0.8, kind), block("hgx-a100", "ampere", 1, 1, kind)]
-    found = fit_families(MODEL, kind, blocks, z, np.array([10.0, 10.0]))
+    found = fit_families(MODEL, kind, blocks, z, NAMES, named_moves(MODEL, kind), np.full(2, 10.0))
     assert found.names == ("latency", "bandwidth")
     assert found.values["hopper"] == pytest.approx([np.log(1.5), -np.log(0.8)], abs=0.01)
     assert found.values["ampere"] == pytest.approx([0.0, 0.0], abs=0.01)
@@ -64,7 +66,8 @@ def test_effects_of_a_family_are_found_again() -> None:
 def test_a_prior_of_no_spread_shrinks_effects_away() -> None:
     kind = "all_gather"
     blocks = [block("hgx-h100", "hopper", 1.5, 0.8, kind)]
-    found = fit_families(MODEL, kind, blocks, initial(MODEL.parameters(kind)), np.full(2, 1e-3))
+    z, moves = initial(MODEL.parameters(kind)), named_moves(MODEL, kind)
+    found = fit_families(MODEL, kind, blocks, z, NAMES, moves, np.full(2, 1e-3))
     assert np.abs(found.values["hopper"]).max() < 0.01
 
 

@@ -50,7 +50,7 @@ def test_intervals_cover_a_gpu_that_differs() -> None:
     assert ((out["time_lo_s"] <= truth) & (truth <= out["time_hi_s"])).mean() > 0.85
 
 
-def test_a_family_that_was_seen_is_predicted_at_its_own_level() -> None:
+def test_a_family_that_was_seen_is_predicted_as_fast_as_its_parts_are() -> None:
     """Hopper 12 % slower than the law in everything, Ampere 12 % faster: H200 is like H100."""
     bias = {"a100-80gb-sxm": -0.12, "h100-sxm": 0.12, "h200-sxm": 0.12, "b200-sxm": 0.0}
     db = FakeDB(bias=bias, noise=0.0)
@@ -64,9 +64,7 @@ def test_a_family_that_was_seen_is_predicted_at_its_own_level() -> None:
     widths = [np.median(np.log((p["time_hi_s"] / p["time_lo_s"]).to_numpy(float)))
               for p in (seen, new)]  # fmt: skip
     assert widths[0] < 0.9 * widths[1]
-    levels = model.content.units[0].between.levels
-    assert levels["ampere"].value < 0.0 < levels["hopper"].value
-    # A lever stays in its family: what it gains is the model's alone.
+    # A lever stays in its family: what it gains is no matter of how fast that is.
     base = load_system("hgx-h100")
     moved = model.times(ops, [base, apply_lever(base, "hbm_bandwidth", 1.5)])
     even = fit(FakeDB(noise=0.0), gpus=db.gpus()[:2], models=(GemmModel(),), rows_per_gpu=100)
