@@ -37,6 +37,15 @@ MIN_PAIR_ROWS = 30
 _ROWS_OF_MIXED = 40
 
 
+class Level(msgspec.Struct, frozen=True):
+    """How much slower than modelled a silicon family's measured parts are, on the log scale."""
+
+    value: float
+    """Shrunk towards none, as far as what GPUs of one family differ by could be all of it."""
+    sd: float
+    """What is still unsure of it."""
+
+
 class Between(msgspec.Struct, frozen=True):
     """Variance components on the log scale, of one op model and variant."""
 
@@ -71,14 +80,22 @@ class Between(msgspec.Struct, frozen=True):
     """Spread of log(measured log ratio / modelled log ratio) over pairs of GPUs."""
     effects: tuple[Effect, ...]
     """What the families that were trained on have of their own."""
+    levels: dict[str, Level] = {}
+    """Beyond their effects; none where the model names ``effects``."""
 
     def knows(self, family: str) -> bool:
         """Whether the family was trained on."""
         return any(family in effect.families for effect in self.effects)
 
+    def level(self, family: str) -> float:
+        """Log factor on the times of a family; none for one that was not trained on."""
+        return self.levels[family].value if family in self.levels else 0.0
+
     def level_sd(self, family: str) -> float:
-        """What a family may differ by, beyond its effects: as wide as Student's t if it is new."""
-        return 0.0 if self.knows(family) else self.family_sd * student_factor(self.family_degrees)
+        """What is unsure of it: for a new family as wide as Student's t."""
+        if family in self.levels:
+            return self.levels[family].sd
+        return self.family_sd * student_factor(self.family_degrees)
 
     def op_sd(self, family: str) -> float:
         """Spread of ops around their GPU's mean."""
@@ -111,10 +128,13 @@ def between_gpus(
     if any(effect.sd for effect in extra.effects):
         residuals = fits = list(adjusted)
         family_sd, gpu_sd, method = 0.0, PRIOR_GPU_SD / 2, "family effects"
+        levels: dict[str, Level] = {}
     else:
         residuals = [estimate.left_out[estimate.cluster == i] for i in range(len(blocks))]
         family_sd, gpu_sd, method = _components(blocks, residuals)
         fits = [estimate.residual[estimate.cluster == i] for i in range(len(blocks))]
+        levels = _levels(blocks, adjusted, family_sd, gpu_sd)
+        adjusted = [r - levels[b.architecture].value for r, b in zip(adjusted, blocks, strict=True)]
     pairs = list(_pairs(blocks, adjusted))
     assumed = dict(ASSUMED_TRANSFER_SD)
     if nugget_sd is not None:
@@ -137,7 +157,7 @@ def between_gpus(
         carry_evidence=f"{carry['same'][2]}/{carry['cross'][2]}",
         # Of the law alone: a lever changes no family.
         gain_sd=_gain_sd(list(_pairs(blocks, fits))),
-        effects=extra.effects,
+        effects=extra.effects, levels=levels,
     )  # fmt: skip
 
 
@@ -167,6 +187,20 @@ def _components(blocks: Sequence[Block], residuals: Sequence[Array]) -> tuple[fl
     family_var = _shrink(family_var * (count - 1.0) / count, count, PRIOR_GPU_SD)
     gpu_var = _shrink(gpu_var, within, PRIOR_GPU_SD / 2)
     return float(np.sqrt(family_var)), float(np.sqrt(gpu_var)), method
+
+
+def _levels(
+    blocks: Sequence[Block], adjusted: Sequence[Array], family_sd: float, gpu_sd: float
+) -> dict[str, Level]:
+    """Best linear unbiased prediction of each family's level from its GPUs' median residuals."""
+    found = {}
+    for name in sorted({b.architecture for b in blocks}):
+        own = [r for r, b in zip(adjusted, blocks, strict=True) if b.architecture == name]
+        medians = [np.median(r) for r in own]
+        noise = gpu_sd**2 / len(medians)
+        kept = family_sd**2 / (family_sd**2 + noise)
+        found[name] = Level(float(kept * np.mean(medians)), float(np.sqrt(kept * noise)))
+    return found
 
 
 def _shrink(

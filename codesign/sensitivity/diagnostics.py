@@ -88,7 +88,7 @@ class UnitDiagnostics(msgspec.Struct, frozen=True):
     residual_sd: float
     method: str
     levels: dict[str, float]
-    """Log factor of each family's effects on its own rows, in the middle."""
+    """Log factor of each family's effects and level on its own rows, in the middle."""
     by_gpu: tuple[GroupRow, ...]
     by_resource: tuple[GroupRow, ...]
     by_size: tuple[GroupRow, ...]
@@ -155,7 +155,7 @@ class _Rows:
     resource: Array
     """(rows,) name of the resource that takes most of the modelled time."""
     levels: dict[str, float]
-    """Median log factor of each family's effects."""
+    """Median log factor of each family's effects and level."""
 
 
 def _unit(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> UnitDiagnostics:
@@ -178,7 +178,7 @@ def _unit(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> UnitDiagnostic
 
 
 def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
-    """Residuals with each family's effects, and leverages in the weighted, ridged fit."""
+    """Residuals with each family's effects and level, and leverages in the weighted, ridged fit."""
     parameters = model.parameters(unit.variant)
     moves = loadings(unit.between.effects)
     z = unit.z_array()
@@ -189,12 +189,16 @@ def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
         effects = family_shift(unit.between.effects, block.architecture)
         shift = moves @ effects if effects.size else np.zeros_like(z)
 
-        def log_times(at: Array, block: Block = block, shift: Array = shift) -> Array:
+        level = unit.between.level(block.architecture)
+
+        def log_times(
+            at: Array, block: Block = block, shift: Array = shift, level: float = level
+        ) -> Array:
             theta = natural(parameters, at + shift)
-            return np.asarray(np.log(model.times(theta, block.features, block.hw)[0]))
+            return np.asarray(level + np.log(model.times(theta, block.features, block.hw)[0]))
 
         base = log_times(z)
-        moved.setdefault(block.architecture, []).append(base - log_times(z - shift))
+        moved.setdefault(block.architecture, []).append(base - log_times(z - shift) + level)
         residual = np.log(block.time_s) - base
         steps = _STEP * np.eye(z.size)
         jacobians.append(np.column_stack([(log_times(z + s) - base) / _STEP for s in steps]))

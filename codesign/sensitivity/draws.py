@@ -26,15 +26,19 @@ class Draws:
     """(n,) share of a lever's clock that tensor-bound kernels sustain, the same for all ops."""
 
     def gpu_effect(self, unit: Unit, gpu: str, architecture: str) -> Array:
-        """(n,) log effect of a GPU on a unit's times: of a family yet unknown, and its own.
+        """(n,) log effect of a GPU on a unit's times: its family's, beyond its level, and its own.
 
         The normals belong to the op model, so that all precisions of a GPU move together.
         """
         name, own, b = unit.model, family(architecture), unit.between
         by_family = self._normal(f"family/{name}/{own}")
         by_gpu = self._normal(f"gpu/{name}/{gpu}")
-        by_family = by_family / self._chi(f"family/{name}/{own}", b.family_degrees)
-        result: Array = (0.0 if b.knows(own) else b.family_sd) * by_family + b.gpu_sd * by_gpu
+        if own in b.levels:
+            by_family = b.levels[own].sd * by_family
+        else:
+            chi = self._chi(f"family/{name}/{own}", b.family_degrees)
+            by_family = b.family_sd * by_family / chi
+        result: Array = by_family + b.gpu_sd * by_gpu
         return result
 
     def effects(self, unit: Unit, name: str) -> Array:

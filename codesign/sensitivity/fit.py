@@ -167,6 +167,9 @@ def _unit(
     draws = plausible_draws(model, parameters, blocks, found, seed)
     lone = _nugget(model, variant, blocks, extra)
     between = between_gpus(blocks, extra, lone, kernels)
+    residuals = [
+        r - between.level(b.architecture) for r, b in zip(extra.adjusted, blocks, strict=True)
+    ]
     rows_seen = gathered.rows_seen[model.name, variant]
     return Unit(
         model=model.name, variant=variant, form=(model.__doc__ or "").strip().split("\n")[0],
@@ -176,7 +179,7 @@ def _unit(
         draws=tuple(tuple(float(f"{v:.5g}") for v in row) for row in draws),
         between=between, gpus=tuple(b.gpu for b in blocks),
         rows_seen=rows_seen, condition_number=found.condition_number, rank=found.rank,
-        score=_score(extra.adjusted, blocks), at_bound=at_bound,
+        score=_score(residuals, blocks), at_bound=at_bound,
         framework=gathered.framework[model.name, variant],
     )  # fmt: skip
 

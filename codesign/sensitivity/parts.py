@@ -52,15 +52,19 @@ class Part:
         return {name: family_shift(effects, name) for name in families_of(hw)}
 
     def times(self, z: Array, hw: HardwareArrays, shifts: Mapping[str, Array]) -> Array:
-        """(systems, ops) seconds of one call, each system with its family's effects."""
+        """(systems, ops) seconds of one call, each system with its family's effects and level."""
         families = families_of(hw)
+        levels = np.array([[self.unit.between.level(name)] for name in families])
         if len(set(families)) == 1 or not self.unit.between.effects:
-            return self.model.times(self.theta(z, shifts[families[0]]), self.features, hw)
+            theta = self.theta(z, shifts[families[0]])
+            whole: Array = self.model.times(theta, self.features, hw) * np.exp(levels)
+            return whole
         out = np.empty((len(families), len(next(iter(self.features.values())))))
         for name in dict.fromkeys(families):
             rows = [i for i, other in enumerate(families) if other == name]
             theta = self.theta(z, shifts[name])
-            out[rows] = self.model.times(theta, self.features, hw.rows(rows))
+            own = self.model.times(theta, self.features, hw.rows(rows))
+            out[rows] = own * np.exp(levels[rows])
         return out
 
 

@@ -77,6 +77,30 @@ def test_pairs_with_a_light_part_hardly_count() -> None:
     assert made(residuals, {}).carry_cross < 0.8
 
 
+def test_a_level_lies_between_none_and_the_parts_own_and_more_parts_tell_more() -> None:
+    residuals = {("a", "x"): 0.3 + noise(1, 0.05), ("b", "y"): -0.3 + noise(2, 0.05)}
+    one = made(residuals, {})
+    assert 0.0 < one.level("x") < 0.3
+    assert one.level("y") == pytest.approx(-one.level("x"), abs=0.02)
+    assert one.level("never seen") == 0.0
+    two = made(residuals | {("c", "x"): 0.3 + noise(3, 0.05)}, {})
+    assert one.level("x") < two.level("x") < 0.31
+    assert two.level_sd("x") < two.level_sd("y") < two.level_sd("never seen")
+
+
+def test_a_level_is_what_a_normal_family_is_expected_to_be_given_its_parts() -> None:
+    """By conditioning the joint normal of a family and its three parts, without shrinking."""
+    x = {(gpu, "x"): mean + noise(i, 0.05)
+         for i, (gpu, mean) in enumerate([("a", 0.31), ("c", 0.24), ("d", 0.29)])}  # fmt: skip
+    made_of = made(x | {("b", "y"): -0.2 + noise(9, 0.05)}, {})
+    of_family, of_gpu = made_of.family_sd**2, made_of.gpu_sd**2
+    joint = np.full((3, 3), of_family) + of_gpu * np.eye(3)
+    weight = np.linalg.solve(joint, np.full(3, of_family))
+    medians = np.array([np.median(r) for r in x.values()])
+    assert made_of.level("x") == pytest.approx(weight @ medians)
+    assert made_of.level_sd("x") ** 2 == pytest.approx(of_family - weight.sum() * of_family)
+
+
 def unit(variant: str, degrees: float, own: float, model: str = "gemm") -> Unit:
     between = Between(
         family_sd=0.1, family_degrees=degrees, gpu_sd=0.04, residual_sd=own, known_sd=own,
