@@ -53,17 +53,17 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     power_exponent: float = 1 / 3
     """Sustained clock of large multiplies ~ power^exponent, between 1/3 (voltage follows
     frequency, as in the op models) and 1 (voltage at its floor). Assumed; left free, published
-    runs give 0.31, but cannot tell power from what else moved with it (docs/cluster.md)."""
+    runs give 0.38, but cannot tell power from what else moved with it (docs/cluster.md)."""
 
 
 UNCALIBRATED = Efficiency()
 """Where calibration starts, and what it is held to."""
 DEFAULT = Efficiency(
-    gemm=1.40, gemm_narrow=0.948, gemm_block=1.13, gemm_nvfp4=0.686, grouped=1.75,
-    grouped_fused=0.937, attention_forward=1.01, attention_backward=1.51, memory=0.862,
-    memory_fused=0.964, tp_exposed=0.320, ep=1.09, ep_hybrid=0.304, ep_window=0.754,
-    dp_window=0.789, slowdown=1.72, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000887,
-    step_s=0.00536, power_exponent=1 / 3,
+    gemm=1.40, gemm_narrow=0.991, gemm_block=1.16, gemm_nvfp4=0.707, grouped=1.68,
+    grouped_fused=0.945, attention_forward=1.01, attention_backward=1.52, memory=0.953,
+    memory_fused=0.970, tp_exposed=0.289, ep=1.10, ep_hybrid=0.305, ep_window=0.765,
+    dp_window=0.790, slowdown=1.51, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000779,
+    step_s=0.00548, power_exponent=1 / 3,
 )  # fmt: skip
 """Shipped: calibrated on the H100 and GB200 rows of Megatron Bridge's table and half of the B200
 steps, the other rows unseen: `benchmarks/cluster.py` prints it with the scores that it reaches."""
