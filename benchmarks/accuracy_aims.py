@@ -37,9 +37,9 @@ FLOORS = """What stands between the fits on older families and the aims that the
   and B300, so that neither pair tells of the other; `trtllm_alltoall` was measured on GB200 alone.
 
 Fitted on all others, H200 has one sibling (H100) against four of Blackwell's, which weigh on the
-one law. A family's own parameters make up for it but in FP8: `fp8_block`, whose sums Hopper rescales
-in software, and vLLM's MoE, where FlashInfer's kernel takes far longer on Hopper than any law that
-fits Blackwell too. There the fit on older families is the better."""
+one law. A family's own parameters make up for it but in FP8: `fp8_block`, whose sums Hopper
+rescales in software, and vLLM's MoE, where FlashInfer's kernel takes far longer on Hopper than any
+law that fits Blackwell too. There the fit on older families is the better."""
 TWO_THIRDS = 2.0 / 3.0
 _H200, _BLACKWELL = ("h200-sxm",), ("b200-sxm", "gb200", "b300-sxm", "gb300")
 _ALL = (*_H200, *_BLACKWELL)
