@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,11 +17,11 @@ _PLACED = re.compile(r"(?P<reason>.*) - at `(?P<key>key` in `)?\$(?P<place>[^`]*
 _STEP = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
 
 
-def convert(content: object, kind: type[T], where: str) -> T:
+def convert(content: object, kind: type[T], where: str, own: Container[str] = ()) -> T:
     """``content`` as a ``kind``.
 
     Raises DataError: ``where``, the key path, what is wrong, and for a choice or a key
-    that does not exist those that do.
+    that does not exist those that do, but for those of the program's ``own``.
     """
     try:
         return msgspec.convert(content, kind)
@@ -30,7 +31,8 @@ def convert(content: object, kind: type[T], where: str) -> T:
         place = found["place"] if found else ""
         reason = found["reason"] if found else message
         key = f"{place.lstrip('.')}: " if place else ""
-        allowed = _allowed(kind, place, reason, bool(found and found["key"]))
+        choices = _allowed(kind, place, reason, bool(found and found["key"]))
+        allowed = [choice for choice in choices if choice not in own]
         hint = f"; allowed: {', '.join(allowed)}" if allowed else ""
         raise DataError(f"{where}: {key}{reason}{hint}") from error
 

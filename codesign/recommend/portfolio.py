@@ -114,6 +114,9 @@ class Portfolio(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.path}: {key}" if self.path else f"portfolio: {key}"
 
 
+_SET_BY_READING = ("path", "sha256", "requested")
+
+
 def load_portfolio(name_or_path: str | Path) -> Portfolio:
     """Read a portfolio by its shipped name or from a file.
 
@@ -122,10 +125,10 @@ def load_portfolio(name_or_path: str | Path) -> Portfolio:
     """
     path = portfolio_path(name_or_path)
     content = load_yaml(path)
-    for key in ("path", "sha256", "requested"):
+    for key in _SET_BY_READING:
         if key in content:
             raise DataError(f"{path}: {key}: unknown key; it is set when the file is read")
-    portfolio = convert(content, Portfolio, str(path))
+    portfolio = convert(content, Portfolio, str(path), own=_SET_BY_READING)
     _check(portfolio, str(path))
     known = _normalised(msgspec.structs.replace(portfolio, path=str(path), sha256=sha256(path)))
     # Against the file's own weights, whatever a command line sets them to afterwards.

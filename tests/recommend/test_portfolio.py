@@ -60,7 +60,7 @@ def test_weights_may_be_any_scale_such_as_gpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("title: t", "titel: t", "unknown field `titel`"),
+        ("title: t", "titel: t", "unknown field `titel`; allowed: .*scenarios, notes$"),
         ("weight: 0.25", 'weight: "a"', r"workloads\[0\].weight"),
         ("weight: 0.25", "weight: -1", r"workloads\[0\].weight: -1"),
         ("weight: 0.25", "weight: .nan", r"workloads\[0\].weight: nan"),

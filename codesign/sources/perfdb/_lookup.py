@@ -145,7 +145,9 @@ class Lookup:
 
     def collective(self, op: Op) -> Answer:
         """A collective by message, group and how much of it one domain holds."""
-        return collective_time(op, self._collective(), self.system)
+        answer = collective_time(op, self._collective(), self.system)
+        self.used.update(stem for stem in _COLLECTIVE_TABLES if stem in answer.source)
+        return answer
 
     def memory_bound(self, op: Op) -> Answer:
         """Anything else: its bytes at the bandwidth that measured kernels attain."""
@@ -198,7 +200,6 @@ class Lookup:
             for stem, pair in tables.items()
             if pair != (None, None)
         }
-        self.used.update(found)
         return CollectiveTables.of(found)
 
 
