@@ -145,9 +145,7 @@ class Lookup:
 
     def collective(self, op: Op) -> Answer:
         """A collective by message, group and how much of it one domain holds."""
-        answer = collective_time(op, self._collective(), self.system)
-        self.used.update(stem for stem in _COLLECTIVE_TABLES if stem in answer.source)
-        return answer
+        return collective_time(op, self._collective(), self.system)
 
     def memory_bound(self, op: Op) -> Answer:
         """Anything else: its bytes at the bandwidth that measured kernels attain."""
@@ -200,6 +198,7 @@ class Lookup:
             for stem, pair in tables.items()
             if pair != (None, None)
         }
+        self.used.update(found)
         return CollectiveTables.of(found)
 
 
