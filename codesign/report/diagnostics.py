@@ -108,7 +108,7 @@ def _overview(units: Sequence[UnitDiagnostics], anchors: Sequence[str]) -> Table
     columns = (
         Column("Op model"), Column("Variant"), Column("n", True, "rows fitted"),
         Column("GPUs", True), Column("Worst GPU's bias", True, "largest median error of a GPU"),
-        Column("Spread of ops", True, "log, around their GPU's mean"),
+        Column("Spread of ops", True, "log, around their GPU's mean, in a new family"),
         Column("Between GPUs", True, "log, families and GPUs together"),
         Column("Condition", True, "of the Jacobian with unit columns"),
         Column("Rank", True, "of the parameters"), Column("At a bound"),
@@ -165,7 +165,8 @@ def _unit(unit: UnitDiagnostics, anchor: str, of: dict[str, Style]) -> UnitView:
         ("Rows", f"{fmt.count(unit.n)} of {fmt.count(unit.rows_seen)} measured"),
         ("Condition number", _condition(unit)),
         ("Rank", f"{unit.rank} of {len(unit.parameters)} parameters"),
-        ("Spread of ops", fmt.share(unit.residual_sd)),
+        ("Spread of ops", f"{fmt.share(unit.known_sd)} in these families, "
+                          f"{fmt.share(unit.residual_sd)} expected of a new one"),
         ("Between families", fmt.share(unit.family_sd)),
         ("Between GPUs of one", f"{fmt.share(unit.gpu_sd)} ({unit.method})"),
         ("Families against the law", _levels(unit)),

@@ -60,7 +60,7 @@ class Between(msgspec.Struct, frozen=True):
     known_sd: float
     """The same in a family that was trained on."""
     nugget_sd: float
-    """Part of ``residual_sd`` that not even the nearest shape shares: choice of kernels, noise."""
+    """What of it not even the nearest shape shares: choice of kernels, noise."""
     kernel_sd: float
     """Spread between families of kernels, for one that no training GPU with HBM ran."""
     kernel_own_sd: float
@@ -101,9 +101,13 @@ class Between(msgspec.Struct, frozen=True):
         """Spread of ops around their GPU's mean."""
         return self.known_sd if self.knows(family) else self.residual_sd
 
+    def alone_sd(self, family: str) -> float:
+        """Part of `op_sd` that is an op's own."""
+        return min(self.nugget_sd, self.op_sd(family))
+
     def region_sd(self, family: str) -> float:
         """Part of `op_sd` that ops of neighbouring shapes share."""
-        return float(np.sqrt(max(self.op_sd(family) ** 2 - self.nugget_sd**2, 0.0)))
+        return float(np.sqrt(self.op_sd(family) ** 2 - self.alone_sd(family) ** 2))
 
     @property
     def gpu_spread_sd(self) -> float:
@@ -148,7 +152,7 @@ def between_gpus(
     return Between(
         family_sd=family_sd, family_degrees=families_worth(blocks) + PRIOR_GPUS, gpu_sd=gpu_sd,
         method=method, residual_sd=residual_sd, known_sd=known_sd,
-        nugget_sd=min(residual_sd if nugget_sd is None else nugget_sd, known_sd),
+        nugget_sd=min(residual_sd if nugget_sd is None else nugget_sd, residual_sd),
         kernel_sd=kernels.shared_sd, kernel_own_sd=kernels.own_sd,
         carry_same=carry["same"][0], carry_cross=carry["cross"][0],
         transfer_sd_same=carry["same"][1],

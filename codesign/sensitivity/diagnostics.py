@@ -57,7 +57,7 @@ class GroupRow(msgspec.Struct, frozen=True):
     bias: float
     """Median of modelled / measured - 1."""
     coverage_90: float
-    """Share of rows inside +-1.645 x the unit's own residual spread."""
+    """Share of rows inside +-1.645 x the spread of ops in families that were trained on."""
     leverage: float
     """Sum of the rows' leverages: of how many parameters these rows decide."""
 
@@ -86,6 +86,7 @@ class UnitDiagnostics(msgspec.Struct, frozen=True):
     family_sd: float
     gpu_sd: float
     residual_sd: float
+    known_sd: float
     method: str
     levels: dict[str, float]
     """Log factor of each family's effects and level on its own rows, in the middle."""
@@ -163,13 +164,13 @@ def _unit(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> UnitDiagnostic
     size = np.floor(np.log10(rows.time_s)).astype(int)
     names = np.array([_decade(d) for d in size])
     order = [_decade(d) for d in sorted(set(size.tolist()))]
-    sd = unit.between.residual_sd
+    sd = unit.between.known_sd
     return UnitDiagnostics(
         model=unit.model, variant=unit.variant, form=unit.form, n=int(rows.time_s.size),
         rows_seen=unit.rows_seen, parameters=_parameters(model, unit),
         condition_number=unit.condition_number, rank=unit.rank,
-        family_sd=unit.between.family_sd, gpu_sd=unit.between.gpu_sd, residual_sd=sd,
-        method=unit.between.method,
+        family_sd=unit.between.family_sd, gpu_sd=unit.between.gpu_sd,
+        residual_sd=unit.between.residual_sd, known_sd=sd, method=unit.between.method,
         levels=rows.levels,
         by_gpu=_groups(rows, rows.gpu, [b.gpu for b in blocks], sd),
         by_resource=_groups(rows, rows.resource, sorted(set(rows.resource.tolist())), sd),

@@ -207,7 +207,8 @@ def pooled_spreads(units: Sequence[Unit]) -> list[Unit]:
         near = [u for u in several if u.model == unit.model] or several
         b = unit.between
         if near and not known(unit) and b.family_sd:
-            own = median(near)
+            # A new family's ops spread no less than those of the one that was seen.
+            own = max(median(near), b.known_sd)
             cross, alone = min(b.transfer_sd_cross, own), min(b.nugget_sd, own)
             b = msgspec.structs.replace(
                 b, residual_sd=own, transfer_sd_cross=cross, nugget_sd=alone

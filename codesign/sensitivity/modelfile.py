@@ -121,6 +121,12 @@ def read_model(path: Path) -> ModelFile:
         shapes = {len(unit.values), len(unit.z), len(unit.covariance)}
         effects = [effect.moves for effect in unit.between.effects]
         rows = (*unit.covariance, *unit.draws, *effects)
+        for effect in unit.between.effects:
+            if effect.families.keys() != effect.family_sd.keys():
+                raise DataError(
+                    f"{path}: unit {unit.model}/{unit.variant}: {effect.name}: families and "
+                    "family_sd are of different families; fit it anew: codesign fit"
+                )
         if not unit.draws or shapes | {len(row) for row in rows} != {size}:
             raise DataError(f"{path}: unit {unit.model}/{unit.variant}: sizes disagree")
     return model

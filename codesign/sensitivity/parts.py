@@ -112,7 +112,7 @@ def predict_part(
     shared = shared + (0.0 if seen else b.level_sd(kin) ** 2 + b.gpu_sd**2)
     size = part.rows.size
     region = np.full(size, b.region_sd(kin) ** 2 + strange_own**2)
-    own = np.full(size, b.nugget_sd**2)
+    own = np.full(size, b.alone_sd(kin) ** 2)
     if source is None:
         none = np.zeros(size, dtype=np.bool_)
         return Predicted(

@@ -18,7 +18,6 @@ import numpy as np
 
 from codesign.sensitivity.effects import (
     ROWS_OF_FAMILY,
-    Effect,
     FamilyFit,
     WithEffects,
     as_effects,
@@ -39,6 +38,7 @@ DIRECTIONS = 8
 FELT = 0.25
 """A direction is looked at from where a family's rows tell this much of the prior's precision."""
 _FIRST_WIDTH = 1.0
+"""Spread, in the same widths, that lets the data speak before theirs is known."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def add_deviations(
         fit = variant.fit(width)
         left = residuals_with(model, name, variant.blocks, variant.found.z, variant.moves, fit)
         # Of a family yet unknown the spread is that of left-out residuals: see `between`.
-        effects: tuple[Effect, ...] = as_effects(fit, np.zeros(len(fit.names)), 1.0, variant.moves)
+        effects = as_effects(fit, np.zeros(len(fit.names)), 1.0, variant.moves)
         result[name] = WithEffects(variant.found, effects, left)
     return result
 

@@ -36,7 +36,8 @@ def unit(model: str = "gemm", **more: object) -> UnitDiagnostics:
         "parameters": (parameter("hbm_efficiency"), parameter("tuned_share", at_bound=True),
                        parameter("idle", standard_error=1.5)),
         "condition_number": 123.4, "rank": 3, "family_sd": 0.03, "gpu_sd": 0.02,
-        "residual_sd": 0.1, "method": "moments", "levels": {"ampere": -0.0513, "hopper": 0.0198},
+        "residual_sd": 0.1, "known_sd": 0.05, "method": "moments",
+        "levels": {"ampere": -0.0513, "hopper": 0.0198},
         "by_gpu": (group,), "by_resource": (group,),
         "by_size": (group,), "points": (Point("h100-sxm", 1e-5, 0.1), Point("h100-sxm", 1e-3, 5.0)),
     }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,7 +16,7 @@ from codesign.sensitivity.between import (
     between_gpus,
     nugget,
 )
-from codesign.sensitivity.effects import WithEffects
+from codesign.sensitivity.effects import Effect, WithEffects
 from codesign.sensitivity.estimate import Block, Estimate, Near
 from codesign.sensitivity.fit import pooled_spreads
 from codesign.sensitivity.hardware_arrays import hardware_arrays
@@ -101,12 +102,14 @@ def test_a_level_is_what_a_normal_family_is_expected_to_be_given_its_parts() -> 
     assert made_of.level_sd("x") ** 2 == pytest.approx(of_family - weight.sum() * of_family)
 
 
-def unit(variant: str, degrees: float, own: float, model: str = "gemm") -> Unit:
+def unit(
+    variant: str, degrees: float, own: float, model: str = "gemm", known: float | None = None
+) -> Unit:
     between = Between(
-        family_sd=0.1, family_degrees=degrees, gpu_sd=0.04, residual_sd=own, known_sd=own,
-        nugget_sd=0.6 * own, kernel_sd=0.0, kernel_own_sd=0.0, method="moments",
-        carry_same=0.9, carry_cross=0.2, transfer_sd_same=0.08, transfer_sd_cross=min(own, 0.3),
-        carry_evidence="assumed/assumed", gain_sd=0.1, effects=(),
+        family_sd=0.1, family_degrees=degrees, gpu_sd=0.04, residual_sd=own,
+        known_sd=known or own / 4, nugget_sd=0.6 * own, kernel_sd=0.0, kernel_own_sd=0.0,
+        method="moments", carry_same=0.9, carry_cross=0.2, transfer_sd_same=0.08,
+        transfer_sd_cross=min(own, 0.3), carry_evidence="assumed/assumed", gain_sd=0.1, effects=(),
     )  # fmt: skip
     return Unit(
         model=model, variant=variant, form="", parameters=(), values=(), z=(), covariance=(),
@@ -125,7 +128,23 @@ def test_a_lone_family_takes_its_own_spread_from_its_siblings_else_from_all() ->
     assert pooled["fp8"].transfer_sd_cross == 0.2
     # What it has of its own stays, up to the whole: 0.36, held to 0.2.
     assert pooled["fp8"].nugget_sd == 0.2
-    assert pooled["cast"].residual_sd == pytest.approx(0.15)
+    assert pooled["cast"].residual_sd == pytest.approx(0.225)
+
+
+def test_a_new_familys_ops_spread_no_less_than_those_of_the_one_that_was_seen() -> None:
+    units = [unit("bf16", 5.1, 0.2), unit("fp8", 4.2, 0.6, known=0.35)]
+    pooled = {u.variant: u.between for u in pooled_spreads(units)}
+    assert pooled["fp8"].residual_sd == 0.35
+
+
+def test_what_is_an_ops_own_is_no_more_than_its_familys_spread() -> None:
+    """No neighbours: all of 0.2 is the op's own in a new family, in a known one all of 0.12."""
+    found = msgspec.structs.replace(
+        unit("bf16", 5.1, 0.2, known=0.12).between, nugget_sd=0.2,
+        effects=(Effect("e", 0.0, 1.0, (), {"hopper": 0.1}, {"hopper": 0.1}),),
+    )  # fmt: skip
+    assert (found.alone_sd("hopper"), found.region_sd("hopper")) == (0.12, 0.0)
+    assert (found.alone_sd("new"), found.region_sd("new")) == (0.2, 0.0)
 
 
 def neighbouring(alone: float, region: float, weight: float = 1.0) -> Block:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from codesign._common.errors import UsageError
+from codesign._common.errors import DataError, UsageError
 from codesign.hardware import load_system, system_of_gpu
 from codesign.hardware.levers import apply_lever
 from codesign.sensitivity import SensitivityModel, fit, load_model
@@ -117,3 +119,16 @@ def test_effects_survive_the_file(model, tmp_path) -> None:
     effects = again.content.units[0].between.effects
     assert [e.name for e in effects] == ["latency", "bandwidth"]
     assert effects[0].families["hopper"] < 0 < effects[0].families["ampere"]
+
+
+def test_a_file_whose_effects_name_other_families_than_their_sds_is_refused(
+    model, tmp_path
+) -> None:
+    path = tmp_path / "m.json"
+    model.save(path)
+    content = json.loads(path.read_text())
+    effect = content["units"][0]["between"]["effects"][0]
+    effect["family_sd"] = {"tesla": next(iter(effect["family_sd"].values()))}
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"m\.json.*latency.*different families"):
+        load_model(path)
