@@ -79,6 +79,8 @@ def system_quantities(system: System) -> list[Quantity]:
         "launch_latency": (system.launch_latency_s, "s"),
         "in_switch_reduction": (system.in_switch_reduction, ""),
     }
+    if system.host:
+        values["host"] = (system.host, "")
     return _rows(values, system.labels, system.sources, system.notes)
 
 

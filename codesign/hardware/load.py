@@ -19,6 +19,7 @@ SEARCH_VARIABLE = "CODESIGN_HWSPECS"
 
 PEAKS = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "fp6", "fp4", "int8")
 STATUSES = ("shipping", "announced", "hypothetical")
+HOSTS = ("x86", "grace", "vera")
 LABELS = ("recalled", "disputed", "derived", "assumed", "measured")
 _COMMENTARY = ("sources", "labels", "notes", "exceptions")
 _GPU_KEYS = (
@@ -27,7 +28,8 @@ _GPU_KEYS = (
 )  # fmt: skip
 _SYSTEM_KEYS = (
     "name", "title", "gpu", "status", "nvlink_domain", "nvlink_bandwidth_per_direction",
-    "scaleout_bandwidth_per_direction", "launch_latency", "in_switch_reduction", *_COMMENTARY,
+    "scaleout_bandwidth_per_direction", "launch_latency", "in_switch_reduction", "host",
+    *_COMMENTARY,
 )  # fmt: skip
 
 
@@ -280,6 +282,7 @@ def _read_system(path: Path, stamp: tuple[int, int], check: bool) -> System:  # 
         scaleout_bandwidth_bytes_per_s=top.quantity("scaleout_bandwidth_per_direction", "byte/s"),
         launch_latency_s=top.quantity("launch_latency", "second"),
         in_switch_reduction=top.flag("in_switch_reduction", False),
+        host=top.choice("host", HOSTS, "") if "host" in top.values else "",
         title=top.text("title", ""),
         status=top.choice("status", STATUSES, "shipping"),
         base=name,

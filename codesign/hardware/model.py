@@ -101,6 +101,8 @@ class System:
     launch_latency_s: float
     """Fixed time of the smallest kernel; scales the fitted overheads."""
     in_switch_reduction: bool = False
+    host: str = ""
+    """CPU that the GPUs are attached to: ``x86``, ``grace`` or ``vera``; empty if not said."""
     title: str = ""
     status: str = "shipping"
     levers: tuple[tuple[str, float], ...] = ()

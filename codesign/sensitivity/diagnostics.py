@@ -16,7 +16,7 @@ import numpy as np
 from codesign._common.errors import UsageError
 from codesign._common.scores import Z_90
 from codesign.hardware import system_of_gpu
-from codesign.sensitivity.effects import family_shift, loadings
+from codesign.sensitivity.effects import kin_shift, loadings
 from codesign.sensitivity.estimate import ROWS_WORTH, SOFT_L1_SCALE, VAGUE_PRIOR_SD, Block, natural
 from codesign.sensitivity.hardware_arrays import Array
 from codesign.sensitivity.model import SensitivityModel
@@ -187,7 +187,7 @@ def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
     residuals, jacobians, weights, resources = [], [], [], []
     moved: dict[str, list[Array]] = {}
     for block in blocks:
-        effects = family_shift(unit.between.effects, block.architecture)
+        effects = kin_shift(unit.between.effects, block.kin)
         shift = moves @ effects if effects.size else np.zeros_like(z)
 
         level = unit.between.level(block.architecture)

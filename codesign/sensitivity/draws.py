@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.sensitivity.hardware_arrays import Array, family
+from codesign.sensitivity.effects import Doubt
+from codesign.sensitivity.hardware_arrays import Array, Kin, family
 from codesign.sensitivity.modelfile import Unit
 from codesign.sensitivity.training import UnitKey
 
@@ -41,17 +43,21 @@ class Draws:
         result: Array = by_family + b.gpu_sd * by_gpu
         return result
 
-    def effects(self, unit: Unit, name: str) -> Array:
-        """(n, effects) of the silicon family ``name``: its own, or Student's t if it is new."""
+    def effects(self, unit: Unit, kin: Kin) -> Array:
+        """(n, effects) of a silicon family on a host: its own, or Student's t if it is new."""
         columns = []
         for effect in unit.between.effects:
-            what = f"effect/{unit.model}/{effect.name}/{name}"
-            normal = self._normal(what)
-            if name in effect.families:
-                columns.append(effect.families[name] + effect.family_sd[name] * normal)
-            else:
-                columns.append(effect.sd * normal / self._chi(what, effect.degrees))
+            what = f"effect/{unit.model}/{effect.name}/{kin.family}"
+            of_family, of_host = effect.doubts(kin)
+            drawn = self._drawn(what, of_family) + self._drawn(f"{what}/{kin.host}", of_host)
+            columns.append(effect.value(kin) + drawn)
         return np.column_stack(columns) if columns else np.zeros((self.n, 0))
+
+    def _drawn(self, what: str, doubt: Doubt) -> Array:
+        if not doubt.sd:
+            return np.zeros(self.n)
+        normal = doubt.sd * self._normal(what)
+        return normal if math.isinf(doubt.degrees) else normal / self._chi(what, doubt.degrees)
 
     def _chi(self, what: str, degrees: float) -> Array:
         """(n,) divisor that makes a normal Student's t."""

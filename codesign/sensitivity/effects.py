@@ -1,4 +1,4 @@
-"""Random effects of a silicon family on some parameters of an op model.
+"""Random effects of a silicon family, and of its host, on some parameters of an op model.
 
 A generation may have slower links between its GPUs, or use its wires better, in ways that no
 data sheet says. An op model names such effects and the parameters that they move together
@@ -9,30 +9,57 @@ its family's effects; one of a new family with none, and an interval as wide as 
 The spread is pooled over the variants of an op model, since a latency between GPUs shows in
 every collective, and over few families: so it is shrunk to a stated prior, and its draws are
 Student's t.
+
+GPUs of one family are attached to different hosts, and what waits for the host takes another
+time on each: effects of hosts are nested in those of the family, which are then their mean.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from codesign.sensitivity.estimate import SOFT_L1_SCALE, Block, Estimate, natural
-from codesign.sensitivity.hardware_arrays import Array
+from codesign.sensitivity.hardware_arrays import Array, Kin
 from codesign.sensitivity.op_model import OpModel, Parameter
 
 PRIOR_EFFECT_SD = 0.2
 """Assumed spread of an effect between families (log), worth `PRIOR_FAMILIES` families."""
 PRIOR_FAMILIES = 3.0
+PRIOR_HOST_SD = 0.1
+"""Assumed spread between hosts of one family, worth as much."""
 ROWS_OF_FAMILY = 40.0
 """Independent rows that a family's table is worth for its effects."""
 _WIDE_SD = 0.5
 """Spread that lets the data speak before theirs is known."""
 _STEP = 1e-3
 _ROUNDS = 6
+
+
+class Doubt(NamedTuple):
+    """How unsure an effect is: a normal's spread, or that of Student's t."""
+
+    sd: float
+    degrees: float = math.inf
+
+    @property
+    def wide_sd(self) -> float:
+        """Of the normal with the same 90 % interval."""
+        return self.sd * student_factor(self.degrees)
+
+
+class OfHost(msgspec.Struct, frozen=True):
+    """Effect of a family's parts on one host."""
+
+    value: float
+    sd: float
+    """What is still unsure of it."""
 
 
 class Effect(msgspec.Struct, frozen=True):
@@ -49,6 +76,32 @@ class Effect(msgspec.Struct, frozen=True):
     """Estimate for every family that was trained on."""
     family_sd: dict[str, float]
     """What is still unsure of those estimates."""
+    hosts: dict[str, dict[str, OfHost]] = {}
+    """By family and host, where the model names the effect: for `families` stands their mean."""
+    host_spread_sd: float = 0.0
+    """Spread between hosts of one family."""
+    host_degrees: float = PRIOR_FAMILIES
+    """Degrees of freedom of that spread."""
+
+    def value(self, kin: Kin) -> float:
+        """Of its family on its host, else of its family, else none."""
+        known = self.hosts.get(kin.family, {}).get(kin.host)
+        return known.value if known else self.families.get(kin.family, 0.0)
+
+    def doubts(self, kin: Kin) -> tuple[Doubt, Doubt]:
+        """What is unsure of `value`: for all hosts of the family alike, and of the host.
+
+        A new family on a host that others were seen on is no less sure for its host: the spread
+        between families is that of parts on hosts.
+        """
+        known = self.hosts.get(kin.family, {}).get(kin.host)
+        if known:
+            return Doubt(0.0), Doubt(known.sd)
+        of_host = Doubt(self.host_spread_sd, self.host_degrees)
+        if kin.family in self.families:
+            return Doubt(self.family_sd[kin.family]), of_host
+        seen = any(kin.host in hosts for hosts in self.hosts.values())
+        return Doubt(self.sd, self.degrees), Doubt(0.0) if seen else of_host
 
 
 class FamilyFit(msgspec.Struct, frozen=True):
@@ -59,6 +112,13 @@ class FamilyFit(msgspec.Struct, frozen=True):
     sds: dict[str, tuple[float, ...]]
     weights: dict[str, float]
     """How far a family's deviation speaks for the spread: GDDR parts hardly do."""
+    hosts: dict[str, dict[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {}
+    """(values, sds) of each family's hosts."""
+
+    def of(self, kin: Kin) -> Array:
+        """(effects,) of a family on a host that were fitted."""
+        hosts = self.hosts.get(kin.family, {})
+        return np.array(hosts[kin.host][0] if kin.host in hosts else self.values[kin.family])
 
 
 def loadings(effects: Sequence[Effect]) -> Array:
@@ -92,6 +152,30 @@ def fit_families(
         sds[family] = tuple(float(v) for v in sd)
         weights[family] = max(b.weight for b in own)
     return FamilyFit(names, values, sds, weights)
+
+
+def fit_hosts(
+    model: OpModel, variant: str, blocks: Sequence[Block], z: Array, moves: Array, spread: Array,
+    fit: FamilyFit,
+) -> FamilyFit:  # fmt: skip
+    """``fit`` with the effects of every host, shrunk by ``spread`` to their family's."""
+    parameters = model.parameters(variant)
+    values, hosts = dict(fit.values), {}
+    for family, effect in fit.values.items():
+        start, found = z + moves @ np.array(effect), {}
+        for host in sorted({b.kin.host for b in blocks if b.architecture == family}):
+            own = [b for b in blocks if b.kin == (family, host)]
+            found[host] = _one_family(model, parameters, moves, own, start, spread)
+        if len(found) == 1:
+            hosts[family] = {next(iter(found)): (effect, fit.sds[family])}
+            continue
+        hosts[family] = {
+            host: (tuple(map(float, effect + moved)), tuple(map(float, sd)))
+            for host, (moved, sd) in found.items()
+        }
+        mean = np.mean([moved for moved, _ in found.values()], axis=0)
+        values[family] = tuple(map(float, effect + mean))
+    return msgspec.structs.replace(fit, values=values, hosts=hosts)
 
 
 def _one_family(
@@ -148,30 +232,58 @@ def spread_between(fits: Sequence[FamilyFit]) -> tuple[Array, float]:
     return np.sqrt((pooled + prior) / (families + PRIOR_FAMILIES)), families + PRIOR_FAMILIES
 
 
-def as_effects(fit: FamilyFit, spread: Array, degrees: float, moves: Array) -> tuple[Effect, ...]:
-    """The effects as they are kept with a fitted variant."""
+def spread_of_hosts(fit: FamilyFit) -> tuple[Array, float]:
+    """((effects,) spread between hosts of one family, degrees of freedom) of one variant.
+
+    Not pooled: one library waits for the host and another does not.
+    """
+    square, degrees = np.zeros(len(fit.names)), 0.0
+    for hosts in fit.hosts.values():
+        values = np.array([value for value, _ in hosts.values()])
+        square += np.square(values - values.mean(axis=0)).sum(axis=0)
+        degrees += len(values) - 1
+    prior = PRIOR_FAMILIES * PRIOR_HOST_SD**2
+    return np.sqrt((square + prior) / (degrees + PRIOR_FAMILIES)), degrees + PRIOR_FAMILIES
+
+
+def as_effects(
+    fit: FamilyFit, spread: Array, degrees: float, moves: Array,
+    of_hosts: tuple[Array, float] | None = None,
+) -> tuple[Effect, ...]:  # fmt: skip
+    """The effects as they are kept with a fitted variant; ``of_hosts`` as `spread_of_hosts`."""
+    between, host_degrees = of_hosts or (np.zeros(len(fit.names)), PRIOR_FAMILIES)
     return tuple(
         Effect(
             name=name, sd=float(spread[i]), degrees=degrees,
             moves=tuple(float(v) for v in moves[:, i]),
             families={f: v[i] for f, v in fit.values.items()},
             family_sd={f: v[i] for f, v in fit.sds.items()},
+            hosts={
+                family: {host: OfHost(v[i], sd[i]) for host, (v, sd) in hosts.items()}
+                for family, hosts in fit.hosts.items()
+            },
+            host_spread_sd=float(between[i]), host_degrees=host_degrees,
         )
         for i, name in enumerate(fit.names)
     )  # fmt: skip
 
 
-def family_shift(effects: Sequence[Effect], family: str) -> Array:
-    """(effects,) of a family; zeros for one that was not trained on."""
-    return np.array([e.families.get(family, 0.0) for e in effects])
+def kin_shift(effects: Sequence[Effect], kin: Kin) -> Array:
+    """(effects,) of a family on a host; zeros for a family that was not trained on."""
+    return np.array([e.value(kin) for e in effects])
 
 
-def family_sd(effects: Sequence[Effect], family: str) -> Array:
-    """(effects,) how unsure a family's effects are; as wide as Student's t for a new one."""
-    return np.array([
-        e.family_sd[family] if family in e.families else e.sd * student_factor(e.degrees)
-        for e in effects
-    ])  # fmt: skip
+def doubts_of(effects: Sequence[Effect], kins: Sequence[Kin]) -> list[dict[Kin, Array]]:
+    """Independent doubts about the effects of ``kins``: the (effects,) sd of those that each moves.
+
+    What is unsure of a family moves its parts on every host together. As wide as Student's t.
+    """
+    found: dict[tuple[str, ...], dict[Kin, Array]] = {}
+    for kin in dict.fromkeys(kins):
+        pairs = [effect.doubts(kin) for effect in effects]
+        found.setdefault((kin.family,), {})[kin] = np.array([f.wide_sd for f, _ in pairs])
+        found[kin] = {kin: np.array([h.wide_sd for _, h in pairs])}
+    return [moved for moved in found.values() if any(sd.any() for sd in moved.values())]
 
 
 @lru_cache(maxsize=64)
@@ -204,39 +316,48 @@ def add_effects(
     moves = {v: named_moves(model, v) for v in variants}
     names = tuple(model.effects(next(iter(variants))))
     wide = np.full(len(names), _WIDE_SD)
-    first = {v: fit_families(model, v, blocks, found.z, names, moves[v], wide)
-             for v, (blocks, found) in variants.items()}  # fmt: skip
+
+    def fitted(variant: str, z: Array, spread: Array, of_hosts: Array) -> FamilyFit:
+        blocks, moved = variants[variant][0], moves[variant]
+        fit = fit_families(model, variant, blocks, z, names, moved, spread)
+        return fit_hosts(model, variant, blocks, z, moved, of_hosts, fit)
+
+    first = {v: fitted(v, found.z, wide, wide) for v, (_, found) in variants.items()}
     spread, degrees = spread_between(list(first.values()))
+    of_hosts = {v: spread_of_hosts(fit) for v, fit in first.items()}
     common = _common([f for f in first.values() if len(f.values) > 1])
     result = {}
     for variant, (blocks, found) in variants.items():
         z = found.z
-        families = list(first[variant].values)
-        if len(families) == 1 and families[0] in common:
-            z = z - moves[variant] @ common[families[0]]
-        fit = fit_families(model, variant, blocks, z, names, moves[variant], spread)
+        kins = {b.kin for b in blocks}
+        alone = next(iter(kins)) if len(kins) == 1 else Kin(blocks[0].architecture, "")
+        if len(first[variant].values) == 1 and alone in common:
+            z = z - moves[variant] @ common[alone]
+        fit = fitted(variant, z, spread, of_hosts[variant][0])
         left = residuals_with(model, variant, blocks, z, moves[variant], fit)
-        effects = as_effects(fit, spread, degrees, moves[variant])
+        effects = as_effects(fit, spread, degrees, moves[variant], of_hosts[variant])
         result[variant] = WithEffects(replace(found, z=z), effects, left)
     return result
 
 
-def _common(fits: Sequence[FamilyFit]) -> dict[str, Array]:
-    """Median effects of each family over the variants that several families measured."""
-    names = {family for fit in fits for family in fit.values}
-    return {
-        name: np.median([fit.values[name] for fit in fits if name in fit.values], axis=0)
-        for name in names
-    }
+def _common(fits: Sequence[FamilyFit]) -> dict[Kin, Array]:
+    """Median effects of each family, and of each of its hosts, over the variants of several."""
+    found: dict[Kin, list[Array]] = {}
+    for fit in fits:
+        for family in fit.values:
+            for host in ("", *fit.hosts[family]):
+                kin = Kin(family, host)
+                found.setdefault(kin, []).append(fit.of(kin))
+    return {kin: np.median(values, axis=0) for kin, values in found.items()}
 
 
 def residuals_with(
     model: OpModel, variant: str, blocks: Sequence[Block], z: Array, moves: Array, fit: FamilyFit
 ) -> list[Array]:
-    """Log residuals of each block with its family's effects."""
+    """Log residuals of each block with the effects of its family and host."""
     parameters = model.parameters(variant)
     out = []
     for block in blocks:
-        theta = natural(parameters, z + moves @ np.array(fit.values[block.architecture]))
+        theta = natural(parameters, z + moves @ fit.of(block.kin))
         out.append(np.log(block.time_s / model.times(theta, block.features, block.hw)[0]))
     return out

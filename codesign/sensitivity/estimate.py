@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign._common.errors import InsufficientDataError
-from codesign.sensitivity.hardware_arrays import Array, HardwareArrays
+from codesign.sensitivity.hardware_arrays import Array, HardwareArrays, Kin
 from codesign.sensitivity.op_model import Features, OpModel, Parameter
 
 VAGUE_PRIOR_SD = 1.5
@@ -54,6 +54,11 @@ class Block:
     """Of the GPU against others."""
     near: Near | None = None
     """Neighbours in shape, from the whole table; None where there are too few."""
+
+    @property
+    def kin(self) -> Kin:
+        """Silicon family and host."""
+        return Kin(self.architecture, self.hw.hosts[0])
 
 
 @dataclass(frozen=True)

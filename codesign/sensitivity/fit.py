@@ -11,7 +11,7 @@ import numpy as np
 from codesign._common.errors import InsufficientDataError, UsageError, one_of
 from codesign.hardware import system_of_gpu
 from codesign.sensitivity.between import PRIOR_GPUS, between_gpus, nugget
-from codesign.sensitivity.effects import WithEffects, add_effects, family_shift, loadings
+from codesign.sensitivity.effects import WithEffects, add_effects, kin_shift, loadings
 from codesign.sensitivity.estimate import Block, Estimate, estimate, natural
 from codesign.sensitivity.hardware_arrays import Array
 from codesign.sensitivity.identify import identify
@@ -139,12 +139,12 @@ def _kernel_spread(model: OpModel, fitted: dict[str, Fitted], gathered: Gathered
 def _nugget(
     model: OpModel, variant: str, blocks: Sequence[Block], extra: WithEffects
 ) -> float | None:
-    """What not even the nearest shapes share, with the effects of each block's family."""
+    """What not even the nearest shapes share, with the effects of each block's family and host."""
     parameters = model.parameters(variant)
     moves = loadings(extra.effects)
     modelled, beside = [], []
     for block in blocks:
-        shift = family_shift(extra.effects, block.architecture)
+        shift = kin_shift(extra.effects, block.kin)
         theta = natural(parameters, extra.found.z + moves @ shift)
         modelled.append(np.log(model.times(theta, block.features, block.hw)[0]))
         near = block.near.features if block.near else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,19 @@ def family(architecture: str) -> str:
     return _FAMILIES.get(architecture, architecture)
 
 
+class Kin(NamedTuple):
+    """What parts may have in common that no data sheet tells."""
+
+    family: str
+    host: str
+    """CPU that they are attached to; empty where it is not said."""
+
+
+def kin(system: System) -> Kin:
+    """That of a system: B200 and GB200 are one family on two hosts."""
+    return Kin(family(system.gpu.architecture), system.host)
+
+
 @dataclass(frozen=True)
 class HardwareArrays:
     """Quantities of ``systems`` as float arrays of shape (systems, 1), SI units.
@@ -59,6 +72,7 @@ class HardwareArrays:
     names: tuple[str, ...]
     gpus: tuple[str, ...]
     architectures: tuple[str, ...]
+    hosts: tuple[str, ...]
     sm_count: Array
     tensor_clock_hz: Array
     boost_clock_hz: Array
@@ -86,6 +100,12 @@ class HardwareArrays:
     peaks_flops_per_s: Array
     """(systems, len(PRECISIONS)) dense peak by `PRECISION_INDEX`, as `hardware.rates.rate_of` has
     it: that of a wider type where the part has none of its own; NaN if there is none."""
+
+    @property
+    def kins(self) -> list[Kin]:
+        """Silicon family and host of each system."""
+        pairs = zip(self.architectures, self.hosts, strict=True)
+        return [Kin(family(name), host) for name, host in pairs]
 
     def sustaining(self, clock_share: float) -> HardwareArrays:
         """The same where tensor cores sustain ``clock_share`` of a lever's clock, not half."""
@@ -131,6 +151,7 @@ def hardware_arrays(systems: Sequence[System]) -> HardwareArrays:
         names=tuple(s.name for s in systems),
         gpus=tuple(s.gpu.name for s in systems),
         architectures=tuple(s.gpu.architecture for s in systems),
+        hosts=tuple(s.host for s in systems),
         sm_count=column([s.gpu.sm_count for s in systems]),
         tensor_clock_hz=column([s.gpu.tensor_clock_hz for s in systems]),
         boost_clock_hz=column([s.gpu.boost_clock_hz for s in systems]),

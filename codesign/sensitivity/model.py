@@ -21,7 +21,7 @@ from codesign.sensitivity.hardware_arrays import Array, hardware_arrays, scales_
 from codesign.sensitivity.kernels import VENDOR, split_kernel
 from codesign.sensitivity.modelfile import Identification, ModelFile, Unit, read_model, write_model
 from codesign.sensitivity.op_model import OpModel, numbers, strings
-from codesign.sensitivity.parts import Part, families_of, predict_part
+from codesign.sensitivity.parts import Part, predict_part
 from codesign.sensitivity.prepared import Prepared, prepared
 from codesign.sensitivity.registry import MODELS
 
@@ -139,7 +139,7 @@ class SensitivityModel:
         hw = hardware_arrays([system])
         out = np.full(len(ops), HELD, dtype="<U16")
         for part in self._parts(ops):
-            theta = part.theta(part.unit.z_array(), part.shifts(hw)[families_of(hw)[0]])
+            theta = part.theta(part.unit.z_array(), part.shifts(hw)[hw.kins[0]])
             terms = part.model.terms(theta, part.features, hw)
             names = np.array([name for name in terms if name not in _NOT_RESOURCES])
             stacked = np.stack([np.broadcast_to(terms[n], (1, part.rows.size))[0] for n in names])

@@ -12,7 +12,7 @@ from codesign._common.files import read_bytes, write_bytes
 from codesign.sensitivity.between import Between
 from codesign.sensitivity.hardware_arrays import Array
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 
 class Identification(msgspec.Struct, frozen=True):
@@ -122,10 +122,11 @@ def read_model(path: Path) -> ModelFile:
         effects = [effect.moves for effect in unit.between.effects]
         rows = (*unit.covariance, *unit.draws, *effects)
         for effect in unit.between.effects:
-            if effect.families.keys() != effect.family_sd.keys():
+            known = effect.families.keys()
+            if known != effect.family_sd.keys() or (effect.hosts and known != effect.hosts.keys()):
                 raise DataError(
-                    f"{path}: unit {unit.model}/{unit.variant}: {effect.name}: families and "
-                    "family_sd are of different families; fit it anew: codesign fit"
+                    f"{path}: unit {unit.model}/{unit.variant}: {effect.name}: families, family_sd "
+                    "and hosts are of different families; fit it anew: codesign fit"
                 )
         if not unit.draws or shapes | {len(row) for row in rows} != {size}:
             raise DataError(f"{path}: unit {unit.model}/{unit.variant}: sizes disagree")

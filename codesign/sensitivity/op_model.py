@@ -32,7 +32,7 @@ POWER_CLOCK_EXPONENT = 1 / 3
 goes as frequency x voltage^2 and voltage as frequency. Acts on tensor-bound time alone:
 memory-bound kernels stay under the cap."""
 
-ALL_QUANTITIES = frozenset(f.name for f in fields(HardwareArrays)) - {"names", "gpus"}
+ALL_QUANTITIES = frozenset(f.name for f in fields(HardwareArrays)) - {"names", "gpus", "hosts"}
 ON_CHIP = frozenset({
     "architectures", "sm_count", "tensor_clock_hz", "boost_clock_hz", "hbm_bandwidth_bytes_per_s",
     "l2_capacity_bytes", "launch_latency_s", "asynchronous_mma", "block_scaled_mma", "power_ratio",

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from codesign.hardware.model import System
 from codesign.sensitivity.draws import Draws
-from codesign.sensitivity.effects import family_sd, family_shift, loadings
+from codesign.sensitivity.effects import doubts_of, kin_shift, loadings
 from codesign.sensitivity.estimate import natural
-from codesign.sensitivity.hardware_arrays import Array, HardwareArrays, family, hardware_arrays
+from codesign.sensitivity.hardware_arrays import Array, HardwareArrays, Kin, hardware_arrays, kin
 from codesign.sensitivity.modelfile import Unit
 from codesign.sensitivity.op_model import Features, OpModel
 
@@ -46,23 +46,23 @@ class Part:
         """(p, effects) shift of each parameter per unit of a family's effect."""
         return loadings(self.unit.between.effects)
 
-    def shifts(self, hw: HardwareArrays) -> dict[str, Array]:
-        """Point estimates of the effects of every family in ``hw``."""
+    def shifts(self, hw: HardwareArrays) -> dict[Kin, Array]:
+        """Point estimates of the effects of every family and host in ``hw``."""
         effects = self.unit.between.effects
-        return {name: family_shift(effects, name) for name in families_of(hw)}
+        return {one: kin_shift(effects, one) for one in hw.kins}
 
-    def times(self, z: Array, hw: HardwareArrays, shifts: Mapping[str, Array]) -> Array:
-        """(systems, ops) seconds of one call, each system with its family's effects and level."""
-        families = families_of(hw)
-        levels = np.array([[self.unit.between.level(name)] for name in families])
-        if len(set(families)) == 1 or not self.unit.between.effects:
-            theta = self.theta(z, shifts[families[0]])
+    def times(self, z: Array, hw: HardwareArrays, shifts: Mapping[Kin, Array]) -> Array:
+        """(systems, ops) seconds of one call, each system with its own effects and level."""
+        kins = hw.kins
+        levels = np.array([[self.unit.between.level(one.family)] for one in kins])
+        if len(set(kins)) == 1 or not self.unit.between.effects:
+            theta = self.theta(z, shifts[kins[0]])
             whole: Array = self.model.times(theta, self.features, hw) * np.exp(levels)
             return whole
-        out = np.empty((len(families), len(next(iter(self.features.values())))))
-        for name in dict.fromkeys(families):
-            rows = [i for i, other in enumerate(families) if other == name]
-            theta = self.theta(z, shifts[name])
+        out = np.empty((len(kins), len(next(iter(self.features.values())))))
+        for one in dict.fromkeys(kins):
+            rows = [i for i, other in enumerate(kins) if other == one]
+            theta = self.theta(z, shifts[one])
             own = self.model.times(theta, self.features, hw.rows(rows))
             out[rows] = own * np.exp(levels[rows])
         return out
@@ -108,11 +108,11 @@ def predict_part(
     strange, strange_own = (b.kernel_sd, b.kernel_own_sd) if part.strange else (0.0, 0.0)
     seen = system.gpu.name in part.unit.gpus
     shared = spread[:, 0].var(axis=0) + _effects_var(part, z, hw, 0.0) + strange**2
-    kin = family(system.gpu.architecture)
-    shared = shared + (0.0 if seen else b.level_sd(kin) ** 2 + b.gpu_sd**2)
+    family = kin(system).family
+    shared = shared + (0.0 if seen else b.level_sd(family) ** 2 + b.gpu_sd**2)
     size = part.rows.size
-    region = np.full(size, b.region_sd(kin) ** 2 + strange_own**2)
-    own = np.full(size, b.alone_sd(kin) ** 2)
+    region = np.full(size, b.region_sd(family) ** 2 + strange_own**2)
+    own = np.full(size, b.alone_sd(family) ** 2)
     if source is None:
         none = np.zeros(size, dtype=np.bool_)
         return Predicted(
@@ -167,42 +167,38 @@ def _carry_over(part: Part, system: System, source: System, doubt: Array) -> _Ca
     one = np.ones_like(doubt)
     if system.gpu.name == source.gpu.name:
         return _Carry(one, 0.0, 0.0, 0.0)
-    if family(system.gpu.architecture) == family(source.gpu.architecture):
-        level_var = b.level_sd(family(source.gpu.architecture)) ** 2
-        common = doubt + (0.0 if source.gpu.name in unit.gpus else level_var)
-        share = common / (common + b.op_sd(family(source.gpu.architecture)) ** 2)
+    family = kin(system).family
+    if family == kin(source).family:
+        common = doubt + (0.0 if source.gpu.name in unit.gpus else b.level_sd(family) ** 2)
+        share = common / (common + b.op_sd(family) ** 2)
         exponent = share + (1.0 - share) * b.carry_same
         return _Carry(exponent, b.gpu_sd**2 / 4.0, 0.0, b.transfer_sd_same**2)
     exponent = b.carry_cross * one
     region = max(b.transfer_sd_cross**2 - b.nugget_sd**2, 0.0)
     own = min(b.nugget_sd, b.transfer_sd_cross) ** 2
-    shared, more = b.level_sd(family(system.gpu.architecture)) ** 2 + b.gpu_sd**2, 0.0
+    shared, more = b.level_sd(family) ** 2 + b.gpu_sd**2, 0.0
     if part.strange:
         shared, more = shared + b.kernel_sd**2, b.kernel_own_sd**2
     return _Carry(exponent, shared, region + more, own)
 
 
-def families_of(hw: HardwareArrays) -> list[str]:
-    """Silicon family of each system."""
-    return [family(name) for name in hw.architectures]
-
-
 def _effects_var(part: Part, z: Array, hw: HardwareArrays, carry: Array | float) -> Array:
     """(ops,) variance of log time on system 0, less ``carry`` x that on system 1, by effects.
 
-    Each effect is moved by its standard deviation; on two systems of one family together.
+    Each effect is moved by its standard deviation; on systems that share the doubt together.
     """
     effects = part.unit.between.effects
     total = np.zeros(part.rows.size)
     if not effects:
         return total
-    families, base = families_of(hw), part.shifts(hw)
+    base = part.shifts(hw)
     before = np.log(part.times(z, hw, base))
-    for name in dict.fromkeys(families):
-        for index, sd in enumerate(family_sd(effects, name)):
-            moved = base[name].copy()
-            moved[index] += sd
-            after = np.log(part.times(z, hw, base | {name: moved}))
+    for doubt in doubts_of(effects, hw.kins):
+        for index in range(len(effects)):
+            moved = {one: values.copy() for one, values in base.items()}
+            for one, sd in doubt.items():
+                moved[one][index] += sd[index]
+            after = np.log(part.times(z, hw, moved))
             change = after - before
-            total += (change[0] - (carry * change[1] if len(families) > 1 else 0.0)) ** 2
+            total += (change[0] - (carry * change[1] if len(hw.kins) > 1 else 0.0)) ** 2
     return total

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.sensitivity.hardware_arrays import Array, HardwareArrays, hardware_arrays
-from codesign.sensitivity.parts import Part, families_of
+from codesign.sensitivity.parts import Part
 
 if TYPE_CHECKING:
     from codesign.hardware.model import System
@@ -70,10 +70,10 @@ class Prepared:
         )
         own = own.ravel()
         effects = unseen_effects(part.unit, draws, systems)
-        shifts = {name: draws.effects(part.unit, name) for name in families_of(seen)}
+        shifts = {one: draws.effects(part.unit, one) for one in dict.fromkeys(seen.kins)}
         z, stretch = draws.z[part.unit.key], draws.gain[part.unit.key]
         for place, index in enumerate(chosen):
-            moved = {name: rows[index] for name, rows in shifts.items()}
+            moved = {one: rows[index] for one, rows in shifts.items()}
             values = part.times(z[index], seen.sustaining(float(draws.clock_share[index])), moved)
             start = values[pairs[1]]
             drawn = start * (values[pairs[0]] / start) ** stretch[index]
@@ -97,8 +97,9 @@ def _distinct(part: Part) -> tuple[Part, Index]:
 
 def _alike(part: Part, hw: HardwareArrays) -> tuple[HardwareArrays, Index]:
     """Systems that differ in what the part's model reads, and which of them each one is."""
-    families = {name: float(i) for i, name in enumerate(dict.fromkeys(hw.architectures))}
-    columns = [np.array([[families[name]] for name in hw.architectures])]
+    kins = list(zip(hw.architectures, hw.hosts, strict=True))
+    place = {one: float(i) for i, one in enumerate(dict.fromkeys(kins))}
+    columns = [np.array([[place[one]] for one in kins])]
     # Of the peaks, those that its rows multiply at: an FP4 lever leaves BF16 as it is.
     rates = [v for name, v in part.features.items() if name.endswith("precision")]
     for name in sorted(part.model.reads - {"architectures"}):
