@@ -33,8 +33,10 @@ FLOORS = """What stands between the fits on older families and the aims that the
 - **Floors of collectives.** Small NCCL messages take as long on B200 as on A100, and 40 % less on
   H100; no data sheet tells, so a new family is expected between, 20 % too fast. All of it is gone
   once one Blackwell part is known.
-- **Expert exchanges.** `moe_a2a` most likely waits for the host on GB200 and GB300 and not on B200
-  and B300, so that neither pair tells of the other; `trtllm_alltoall` was measured on GB200 alone.
+- **Expert exchanges.** `moe_a2a` most likely waits for the host: on GB200 and GB300 (Grace) its
+  smallest times are 2.5 times those on B200 and B300. Hosts have effects of their own, so that one
+  part on a host tells of the next; the older parts tell nothing of Grace. `trtllm_alltoall` was
+  measured on GB200 alone.
 
 Fitted on all others, H200 has one sibling (H100) against four of Blackwell's, which weigh on the
 one law. A family's own parameters make up for it but in FP8: `fp8_block`, whose sums Hopper

@@ -78,7 +78,7 @@ REASONS = """Why:
 - **The roofline on collectives**: it takes L40S, whose floors over PCIe are those of the new
   parts, as seriously as H100; its floors are closer on Blackwell, and 20 to 50 % off on H200.
 - **`moe_a2a` on GB200 and GB300**: its two-sided dispatch most likely waits for the host, which
-  is another; its smallest times are 2.5 times those on B200.
+  is one that no older part had; its smallest times are 2.5 times those on B200.
 - **`fp8_block` on Blackwell**: its kernels scale in hardware, Hopper's in software. The multiply
   takes the rates of bf16 there; the cast of its inputs stays Hopper's, which is slower than
   Blackwell's on long k and faster on small shapes.

@@ -89,7 +89,8 @@ class UnitDiagnostics(msgspec.Struct, frozen=True):
     known_sd: float
     method: str
     levels: dict[str, float]
-    """Log factor of each family's effects and level on its own rows, in the middle."""
+    """Log factor of each family's effects and level on its own rows, in the middle; of each of
+    its hosts where there are several."""
     by_gpu: tuple[GroupRow, ...]
     by_resource: tuple[GroupRow, ...]
     by_size: tuple[GroupRow, ...]
@@ -199,7 +200,8 @@ def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
             return np.asarray(level + np.log(model.times(theta, block.features, block.hw)[0]))
 
         base = log_times(z)
-        moved.setdefault(block.architecture, []).append(base - log_times(z - shift) + level)
+        kin = _kin(unit, block)
+        moved.setdefault(kin, []).append(base - log_times(z - shift) + level)
         residual = np.log(block.time_s) - base
         steps = _STEP * np.eye(z.size)
         jacobians.append(np.column_stack([(log_times(z + s) - base) / _STEP for s in steps]))
@@ -219,6 +221,13 @@ def _rows(model: OpModel, unit: Unit, blocks: Sequence[Block]) -> _Rows:
         residual=np.concatenate(residuals), leverage=leverage, resource=np.concatenate(resources),
         levels={name: float(np.median(np.concatenate(m))) for name, m in sorted(moved.items())},
     )  # fmt: skip
+
+
+def _kin(unit: Unit, block: Block) -> str:
+    """The family of a block, and its host where others of the family are on another."""
+    family, host = block.kin
+    several = any(len(effect.hosts.get(family, {})) > 1 for effect in unit.between.effects)
+    return f"{family} on {host or 'a host not said'}" if several else family
 
 
 def _parameters(model: OpModel, unit: Unit) -> tuple[ParameterRow, ...]:

@@ -52,7 +52,9 @@ MOVES = {
 
 @pytest.mark.parametrize("lever", NAMES)
 def test_a_lever_doubles_what_it_names_and_nothing_else(lever: str) -> None:
-    before, after = quantities(BLACKWELL), quantities(apply_lever(BLACKWELL, lever, 2.0))
+    doubled = apply_lever(BLACKWELL, lever, 2.0)
+    assert doubled.host == BLACKWELL.host == "grace"
+    before, after = quantities(BLACKWELL), quantities(doubled)
     moved = {key for key in before if after[key] != before[key]}
     assert moved == MOVES[lever]
     for key in moved:

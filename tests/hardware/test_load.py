@@ -70,6 +70,8 @@ def test_every_shipped_value_has_a_source_and_implied_clocks_say_so() -> None:
         system = load_system(name)
         assert "launch_latency" in system.sources, name
         assert system.labels["launch_latency"] in ("measured", "assumed"), name
+        assert system.host, name
+        assert "host" in system.sources, name
 
 
 def test_no_source_is_a_private_code() -> None:
@@ -147,6 +149,15 @@ def test_a_file_of_ones_own(system_file: Writer) -> None:
     # 400 Gb/s is 50 GB/s: a factor of eight, not a generation of NICs.
     assert system.scaleout_bandwidth_bytes_per_s == 50e9
     assert system.base == "my-box"
+    assert system.host == ""
+    assert load_system(str(system_file({"host": "grace"}))).host == "grace"
+
+
+@pytest.mark.parametrize("host", ["arm", 3, ["x86"], {}])
+def test_a_host_that_no_table_was_measured_on_is_refused(system_file: Writer, host: object) -> None:
+    path = system_file({"host": host})
+    with pytest.raises(DataError, match=r"host: .*; allowed: x86, grace, vera"):
+        load_system(path)
 
 
 def test_decimal_and_binary_gigabytes_are_7_percent_apart(gpu_file: Writer) -> None:
