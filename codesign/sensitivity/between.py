@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from codesign._common.scores import Z_90
-from codesign.sensitivity.effects import Effect, WithEffects, student_factor
+from codesign.sensitivity.effects import Degrees, Effect, Sd, WithEffects, student_factor
 from codesign.sensitivity.estimate import Block, families_worth, family_weights
 from codesign.sensitivity.hardware_arrays import Array
 from codesign.sensitivity.kernels import Spread
@@ -42,28 +42,28 @@ class Level(msgspec.Struct, frozen=True):
 
     value: float
     """Shrunk towards none, as far as what GPUs of one family differ by could be all of it."""
-    sd: float
+    sd: Sd
     """What is still unsure of it."""
 
 
 class Between(msgspec.Struct, frozen=True):
     """Variance components on the log scale, of one op model and variant."""
 
-    family_sd: float
+    family_sd: Sd
     """Spread between silicon families; 0 where the model names ``effects`` that tell it."""
-    family_degrees: float
+    family_degrees: Degrees
     """Degrees of freedom of ``family_sd``: families seen and the prior's worth."""
-    gpu_sd: float
+    gpu_sd: Sd
     """Spread between GPUs of one family."""
-    residual_sd: float
+    residual_sd: Sd
     """Spread of ops around their GPU's mean (from the 5 and 95 % points), in a new family."""
-    known_sd: float
+    known_sd: Sd
     """The same in a family that was trained on."""
-    nugget_sd: float
+    nugget_sd: Sd
     """What of it not even the nearest shape shares: choice of kernels, noise."""
-    kernel_sd: float
+    kernel_sd: Sd
     """Spread between families of kernels, for one that no training GPU with HBM ran."""
-    kernel_own_sd: float
+    kernel_own_sd: Sd
     """Of an op around it, beyond ``residual_sd``."""
     method: str
     """``mixed model``, ``moments`` or ``assumed``."""
@@ -71,12 +71,12 @@ class Between(msgspec.Struct, frozen=True):
     """Exponent with which an op's residual carries over within a family."""
     carry_cross: float
     """The same across families."""
-    transfer_sd_same: float
+    transfer_sd_same: Sd
     """Residual spread that is left after carry-over within a family."""
-    transfer_sd_cross: float
+    transfer_sd_cross: Sd
     carry_evidence: str
     """``estimated`` or ``assumed``, for same and cross, as ``same/cross``."""
-    gain_sd: float
+    gain_sd: Sd
     """Spread of log(measured log ratio / modelled log ratio) over pairs of GPUs."""
     effects: tuple[Effect, ...]
     """What the families that were trained on have of their own."""

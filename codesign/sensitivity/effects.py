@@ -20,7 +20,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -36,6 +36,8 @@ PRIOR_HOST_SD = 0.1
 """Assumed spread between hosts of one family, worth as much."""
 ROWS_OF_FAMILY = 40.0
 """Independent rows that a family's table is worth for its effects."""
+Sd = Annotated[float, msgspec.Meta(ge=0.0)]
+Degrees = Annotated[float, msgspec.Meta(gt=0.0)]
 _WIDE_SD = 0.5
 """Spread that lets the data speak before theirs is known."""
 _STEP = 1e-3
@@ -58,7 +60,7 @@ class OfHost(msgspec.Struct, frozen=True):
     """Effect of a family's parts on one host."""
 
     value: float
-    sd: float
+    sd: Sd
     """What is still unsure of it."""
 
 
@@ -66,21 +68,21 @@ class Effect(msgspec.Struct, frozen=True):
     """One random effect of an op model's variant, on the log scale."""
 
     name: str
-    sd: float
+    sd: Sd
     """Spread between families; 0 where `Between.family_sd` says how a new one may differ."""
-    degrees: float
+    degrees: Degrees
     """Degrees of freedom of the spread: families seen and the prior's worth."""
     moves: tuple[float, ...]
     """(p,) shift of each parameter, on its estimation scale, per unit of the effect."""
     families: dict[str, float]
     """Estimate for every family that was trained on."""
-    family_sd: dict[str, float]
+    family_sd: dict[str, Sd]
     """What is still unsure of those estimates."""
     hosts: dict[str, dict[str, OfHost]] = {}
     """By family and host, where the model names the effect: for `families` stands their mean."""
-    host_spread_sd: float = 0.0
+    host_spread_sd: Sd = 0.0
     """Spread between hosts of one family."""
-    host_degrees: float = PRIOR_FAMILIES
+    host_degrees: Degrees = PRIOR_FAMILIES
     """Degrees of freedom of that spread."""
 
     def value(self, kin: Kin) -> float:

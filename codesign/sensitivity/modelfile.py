@@ -117,17 +117,26 @@ def read_model(path: Path) -> ModelFile:
             "fit it anew: codesign fit"
         )
     for unit in model.units:
-        size = len(unit.parameters)
-        shapes = {len(unit.values), len(unit.z), len(unit.covariance)}
-        effects = [effect.moves for effect in unit.between.effects]
-        rows = (*unit.covariance, *unit.draws, *effects)
-        for effect in unit.between.effects:
-            known = effect.families.keys()
-            if known != effect.family_sd.keys() or (effect.hosts and known != effect.hosts.keys()):
-                raise DataError(
-                    f"{path}: unit {unit.model}/{unit.variant}: {effect.name}: families, family_sd "
-                    "and hosts are of different families; fit it anew: codesign fit"
-                )
-        if not unit.draws or shapes | {len(row) for row in rows} != {size}:
-            raise DataError(f"{path}: unit {unit.model}/{unit.variant}: sizes disagree")
+        wrong = _disagreement(unit)
+        if wrong:
+            raise DataError(
+                f"{path}: unit {unit.model}/{unit.variant}: {wrong}; fit it anew: codesign fit"
+            )
     return model
+
+
+def _disagreement(unit: Unit) -> str:
+    """What of ``unit`` contradicts the rest of it; empty where nothing does."""
+    size = len(unit.parameters)
+    shapes = {len(unit.values), len(unit.z), len(unit.covariance)}
+    effects = unit.between.effects
+    rows = (*unit.covariance, *unit.draws, *(effect.moves for effect in effects))
+    if not unit.draws or shapes | {len(row) for row in rows} != {size}:
+        return "sizes disagree"
+    if len({effect.name for effect in effects}) < len(effects):
+        return "an effect stands twice"
+    for effect in effects:
+        known = effect.families.keys()
+        if known != effect.family_sd.keys() or (effect.hosts and known != effect.hosts.keys()):
+            return f"{effect.name}: families, family_sd and hosts are of different families"
+    return ""

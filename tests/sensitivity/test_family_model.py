@@ -132,3 +132,27 @@ def test_a_file_whose_effects_name_other_families_than_their_sds_is_refused(
     path.write_text(json.dumps(content))
     with pytest.raises(DataError, match=r"m\.json.*latency.*different families"):
         load_model(path)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "told"),
+    [
+        ("sd", -0.1, "effects"),
+        ("degrees", 0.0, "degrees"),
+        ("host_spread_sd", -1.0, "host_spread_sd"),
+        ("host_degrees", -3.0, "host_degrees"),
+        ("family_sd", {"hopper": -0.1}, "family_sd"),
+        ("moves", [0.0], "sizes disagree"),
+        ("name", "bandwidth", "an effect stands twice"),
+    ],
+)
+def test_a_file_whose_effects_make_no_sense_is_refused(
+    model, tmp_path, field: str, value: object, told: str
+) -> None:
+    path = tmp_path / "m.json"
+    model.save(path)
+    content = json.loads(path.read_text())
+    content["units"][0]["between"]["effects"][0][field] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=rf"m\.json.*{told}.*codesign fit"):
+        load_model(path)
