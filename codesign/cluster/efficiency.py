@@ -59,10 +59,10 @@ class Efficiency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 UNCALIBRATED = Efficiency()
 """Where calibration starts, and what it is held to."""
 DEFAULT = Efficiency(
-    gemm=1.40, gemm_narrow=0.991, gemm_block=1.16, gemm_nvfp4=0.707, grouped=1.68,
-    grouped_fused=0.945, attention_forward=1.01, attention_backward=1.52, memory=0.953,
-    memory_fused=0.970, tp_exposed=0.289, ep=1.10, ep_hybrid=0.305, ep_window=0.765,
-    dp_window=0.790, slowdown=1.51, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000779,
+    gemm=1.40, gemm_narrow=0.990, gemm_block=1.16, gemm_nvfp4=0.706, grouped=1.66,
+    grouped_fused=0.944, attention_forward=1.01, attention_backward=1.52, memory=0.954,
+    memory_fused=0.970, tp_exposed=0.289, ep=1.11, ep_hybrid=0.290, ep_window=0.764,
+    dp_window=0.790, slowdown=1.51, host_layer_s=0.00175, host_moe_s=0.00964, gap_s=0.000778,
     step_s=0.00548, power_exponent=1 / 3,
 )  # fmt: skip
 """Shipped: calibrated on the H100 and GB200 rows of Megatron Bridge's table and half of the B200
